@@ -1,5 +1,6 @@
-// Source tidiness: the rules of CONTRIBUTING.md that a machine can hold. Each check is a function
-// of one file's path and text, tested on small strings below; the last case runs them on the tree.
+// Tidiness: the rules of CONTRIBUTING.md for source files that a machine can check. Each check is a
+// function of one file's path and text and is tested on small strings. The last case checks the
+// tree.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -21,7 +22,7 @@ using Findings = std::vector<std::string>;
 
 constexpr size_t kLinesMax = 600;
 
-// ---- what a file says
+// ---- content of a file
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -33,7 +34,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// The text without comments and without what stands in quotes; line breaks stay.
+// Returns the text without comments and quoted text. Line breaks stay.
 std::string code_of(std::string_view text) {
   enum class In { kCode, kLine, kBlock, kString, kChar } in = In::kCode;
   std::string code;
@@ -47,7 +48,7 @@ std::string code_of(std::string_view text) {
     }
     switch (in) {
       case In::kCode: {
-        // A digit before ' is a number's separator.
+        // After a digit, ' is a digit separator.
         const bool separator =
             c == '\'' && i > 0 && std::isxdigit(static_cast<unsigned char>(text[i - 1])) != 0;
         if (c == '/' && next == '/') {
@@ -117,11 +118,11 @@ std::string at(std::string_view path, size_t line, std::string_view what) {
   return std::string(path) + ":" + std::to_string(line) + ": " + std::string(what);
 }
 
-// ---- who may include whom
+// ---- which folder may include which
 
-// The height of a file of ours in the picture of docs/architecture.md; -1: not of ours. A file may
-// include what stands lower, and its own folder; roles include themselves (core <- runtime <-
-// main.cc) and tools include tools.
+// Returns the level of one of our files in the module diagram of docs/architecture.md, counted from
+// the bottom, or -1 for other files. A file may include lower levels and its own folder. In
+// addition, a role may include itself (core <- runtime <- main.cc), and tools may include tools.
 int height_of(std::string_view path) {
   static const std::array<std::vector<std::string_view>, 6> heights = {{
       {"schemas/", "shared/base/"},
@@ -140,10 +141,10 @@ int height_of(std::string_view path) {
   return -1;
 }
 
-// Includes between folders of one height, with the reason.
+// Exceptions: includes between folders of one level, with the reason.
 bool is_justified(std::string_view folder, std::string_view included) {
-  // A job carries OptimizerSpec and InitSpec as the model and the ps use them: structs without
-  // behaviour.
+  // A job contains OptimizerSpec and InitSpec as the model and the ps use them. Both are structs
+  // without behaviour.
   return folder == "shared/job" && included == "shared/tensor/variables.h";
 }
 
@@ -154,7 +155,7 @@ bool is_core(std::string_view path) {
 Findings check_directions(std::string_view path, std::string_view text) {
   Findings findings;
   const int height = height_of(path);
-  if (height < 0) return findings;  // tests may include all
+  if (height < 0) return findings;  // tests may include everything
   const std::string folder = folder_of(path);
   const std::string role(path.substr(0, path.find('/')));
   for (const Include& include : includes_of(text)) {
@@ -178,7 +179,7 @@ Findings check_directions(std::string_view path, std::string_view text) {
   return findings;
 }
 
-// ---- what the deterministic folders must not name
+// ---- names that the deterministic folders must not use
 
 Findings check_purity(std::string_view path, std::string_view text) {
   Findings findings;
@@ -247,7 +248,7 @@ Findings check_purity(std::string_view path, std::string_view text) {
     if (distribution != line.npos && line.find("std::") < distribution)
       findings.push_back(
           at(path, number, "std::*_distribution differs between libraries: use shared/base/rng.h"));
-    // Across threads the order of a sum is nobody's; `omp simd` alone fixes it per build.
+    // The order of a sum across threads is not fixed. `omp simd` alone has a fixed order per build.
     if (line.find("#pragma omp") != line.npos && line.find("reduction(") != line.npos &&
         (line.find(" parallel") != line.npos || line.find(" for") != line.npos))
       findings.push_back(
@@ -256,7 +257,7 @@ Findings check_purity(std::string_view path, std::string_view text) {
   return findings;
 }
 
-// ---- third parties stay behind their one module
+// ---- each third-party library is used by one module only
 
 Findings check_third_parties(std::string_view path, std::string_view text) {
   Findings findings;
@@ -302,7 +303,7 @@ Findings check_form(std::string_view path, std::string_view text) {
         at(path, lines.size(), "more than 600 lines: look for the second idea in it"));
   if (is_header && std::find(lines.begin(), lines.end(), "#pragma once") == lines.end())
     findings.push_back(at(path, 1, "no #pragma once"));
-  // A folder of whoever wrote the line; tests may invent one.
+  // Folders of a developer's machine. Tests may use an invented home folder.
   static const std::array<std::string, 4> machine = {
       std::string("/ro") + "ot/", std::string("/wo") + "rk/", std::string("/Us") + "ers/",
       std::string("/ho") + "me/"};
@@ -325,7 +326,7 @@ Findings check_form(std::string_view path, std::string_view text) {
   return findings;
 }
 
-// x.cc includes x.h before all else. `exists` tells whether the tree has a file.
+// Checks that x.cc includes x.h first. `exists` returns whether the tree has a file.
 Findings check_own_header(std::string_view path, std::string_view text,
                           const std::function<bool(const std::string&)>& exists) {
   if (!path.ends_with(".cc")) return {};
@@ -336,7 +337,7 @@ Findings check_own_header(std::string_view path, std::string_view text,
       at(path, includes.empty() ? 1 : includes[0].line, "its own header is not included first")};
 }
 
-// Relative links of a page lead to something.
+// Checks that the relative links of a page lead to existing files.
 Findings check_links(std::string_view path, std::string_view text,
                      const std::function<bool(const std::string&)>& exists) {
   Findings findings;
@@ -356,9 +357,9 @@ Findings check_links(std::string_view path, std::string_view text,
   return findings;
 }
 
-// ---- the checks on small strings
+// ---- tests of the checks on small strings
 
-TEST_CASE("an include against the arrows is found", "[tidy]") {
+TEST_CASE("an include against the direction of the modules is found", "[tidy]") {
   const auto including = [](std::string_view path, const std::string& header) {
     return check_directions(path, "#include \"" + header + "\"\n").size();
   };
@@ -376,7 +377,7 @@ TEST_CASE("an include against the arrows is found", "[tidy]") {
   CHECK(including("tools/cli/a.cc", "chief/runtime/console.h") == 0);
 }
 
-TEST_CASE("a core that includes what does input or output is found", "[tidy]") {
+TEST_CASE("a core that includes a module with input or output is found", "[tidy]") {
   const auto including = [](const std::string& header) {
     return check_directions("worker/core/a.cc", "#include \"" + header + "\"\n").size();
   };
@@ -394,7 +395,7 @@ TEST_CASE("a core that includes what does input or output is found", "[tidy]") {
   CHECK(including("worker/core/events.h") == 0);
 }
 
-TEST_CASE("a core that names a clock, a thread or a file is found, a comment that does is not",
+TEST_CASE("a core that names a clock, a thread or a file is found, but not a comment that does",
           "[tidy]") {
   const auto naming = [](std::string_view line) {
     return check_purity("ps/core/a.cc", line).size();
@@ -418,7 +419,7 @@ TEST_CASE("a core that names a clock, a thread or a file is found, a comment tha
   CHECK(check_purity("ps/runtime/a.cc", "std::mutex m;").empty());
 }
 
-TEST_CASE("a third party outside its module is found", "[tidy]") {
+TEST_CASE("a third-party header outside its module is found", "[tidy]") {
   const auto including = [](std::string_view path, const std::string& header) {
     return check_third_parties(path, "#include <" + header + ">\n").size();
   };
@@ -434,7 +435,7 @@ TEST_CASE("a third party outside its module is found", "[tidy]") {
   CHECK(including("ps/core/a.cc", "Eigen/Core") == 1);
 }
 
-TEST_CASE("faults of form are found", "[tidy]") {
+TEST_CASE("formal defects are found", "[tidy]") {
   CHECK(check_form("ps/core/a.h", "#pragma once\nint x;\n").empty());
   CHECK(check_form("ps/core/a.h", "int x;\n").size() == 1);
   CHECK(check_form("ps/core/a.h", "#pragma once\nusing namespace std;\n").size() == 1);
@@ -510,7 +511,7 @@ TEST_CASE("the tree is tidy", "[tidy]") {
   for (const std::string& finding : findings) all += finding + "\n";
   INFO(all);
   CHECK(findings.empty());
-  CHECK(files > 100);  // it looked
+  CHECK(files > 100);  // the check has read the tree
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Rows DOWNPOUR_SHARD_BEGIN to before DOWNPOUR_SHARD_END. Row i is the same whoever asks for it, and in whatever range; another epoch has others.
+# Prints the rows DOWNPOUR_SHARD_BEGIN to DOWNPOUR_SHARD_END - 1. Row i depends only on the seed,
+# the epoch and i, so every worker gets the same row in every range.
 awk -v begin="$DOWNPOUR_SHARD_BEGIN" -v end="$DOWNPOUR_SHARD_END" -v seed="$DOWNPOUR_SEED" -v epoch="$DOWNPOUR_EPOCH" '
   function draw(below) { state = (state * 16807) % 2147483647; return int(state / 2147483647 * below) }
   BEGIN {

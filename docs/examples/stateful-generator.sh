@@ -1,5 +1,6 @@
 #!/bin/sh
-# DOWNPOUR_RECORDS rows of a walk through the items: the next one lies near the one before. The same for the same seed and epoch.
+# Prints DOWNPOUR_RECORDS rows of a random walk through the items: each item is near the one before.
+# The rows depend only on the seed and the epoch.
 awk -v records="$DOWNPOUR_RECORDS" -v seed="$DOWNPOUR_SEED" -v epoch="$DOWNPOUR_EPOCH" '
   function draw(below) { state = (state * 16807) % 2147483647; return int(state / 2147483647 * below) }
   BEGIN {

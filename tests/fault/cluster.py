@@ -1,7 +1,7 @@
-"""Processes of a job, started as a user starts them by hand, that can be killed, stopped and started again.
+"""Starts the processes of a job as a user starts them by hand, and kills, stops and restarts them.
 
-One thread: whoever waits calls Cluster.turn(), which starts anew what was killed and reads the event file.
-All processes die with this one.
+There is one thread. Every wait calls Cluster.turn(), which restarts killed processes and reads the
+event file. All processes die with this one.
 """
 import ctypes
 import json
@@ -19,7 +19,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class Failed(Exception):
-    """What was to hold does not."""
+    """A check has failed."""
 
 
 def check(condition, text):
@@ -38,7 +38,7 @@ def _die_with_parent():
 
 
 def start_process(command, log, **options):
-    """Output of several processes with one log follows one another."""
+    """Starts a process. Its output is appended to the log, so several processes can share a log."""
     with open(log, "ab") as out:
         return subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=options.pop("stdout", out),
                                 stderr=out, preexec_fn=_die_with_parent, **options)
@@ -52,7 +52,11 @@ def _stands(thread):
 
 
 def stop(process, timeout_s=10):
-    """SIGSTOP; returns when it stands. Until the thread that takes the signal has run, which may be long where much else does, the others go on."""
+    """Sends SIGSTOP and waits until every thread has stopped.
+
+    The threads keep running until one of them handles the signal, which can take long on a busy
+    machine.
+    """
     check(process.poll() is None, f"process {process.pid} had ended before SIGSTOP")
     process.send_signal(signal.SIGSTOP)
     limit = time.monotonic() + timeout_s
@@ -62,7 +66,10 @@ def stop(process, timeout_s=10):
 
 
 class Scratch:
-    """A folder that is removed at the end, or kept if something failed and `keep`."""
+    """A temporary folder.
+
+    It is removed at the end, unless an exception occurred and `keep` is set.
+    """
 
     def __init__(self, keep=False):
         self._keep = keep
@@ -77,7 +84,7 @@ class Scratch:
 
 
 class Events:
-    """The run's event file as it grows: each event with the moment at which it was seen."""
+    """The events of a run in order, each with the time at which this program read it."""
 
     def __init__(self, path):
         self._path = path
@@ -111,12 +118,14 @@ class Events:
 
 
 class Member:
+    """A chief, ps, worker or input process, over any number of starts."""
+
     def __init__(self, role, index):
         self.role, self.index = role, index
         self.process = None
         self.starts = 0
-        self.killed = False   # by us: it is started again
-        self.leaving = False  # it was asked to
+        self.killed = False   # this program killed it and will restart it
+        self.leaving = False  # it was asked to leave
 
     @property
     def name(self):
@@ -124,9 +133,11 @@ class Member:
 
 
 class Cluster:
-    """A chief, ps, workers and input processes on loopback. `chief_at`: where others look for the chief, if not where it is.
+    """A chief, ps, workers and input processes on loopback.
 
-    They have the keys that the chief makes in the run folder; with `insecure` none.
+    `chief_at` is the address at which the other processes look for the chief, if it is not the
+    chief's own address. All processes use the keys that the chief makes in the run folder, or no
+    keys if `insecure` is set.
     """
 
     def __init__(self, bin_dir, folder, job, ps=2, workers=3, inputs=0, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None, prefix=(), insecure=False):
@@ -139,7 +150,7 @@ class Cluster:
         self.ps_hosts = ps_hosts or {}  # index: (port, advertised host)
         self.restarts = restarts
         self.environment = environment
-        self.prefix = prefix  # of every command, such as prlimit
+        self.prefix = prefix  # put in front of every command, such as prlimit
         self.insecure = insecure
         self.events = Events(self.run_dir / "events.jsonl")
         self.members = {("chief", 0): Member("chief", 0)}
@@ -148,7 +159,7 @@ class Cluster:
         self.members |= {("input", i): Member("input", i) for i in range(inputs)}
         self.extra = []
         self.kills = 0
-        self.unasked = []  # who ended by itself before the job did
+        self.unasked = []  # processes that ended by themselves before the job did
         self.finished = False
 
     def __enter__(self):
@@ -164,7 +175,7 @@ class Cluster:
             process.wait()
 
     def keys(self):
-        """The flags that give a member its key."""
+        """Returns the flags that give a member its key."""
         return ["--insecure"] if self.insecure else ["--keys", self.run_dir / "keys"]
 
     def command(self, role, index=0):
@@ -189,12 +200,16 @@ class Cluster:
         member.killed = False
 
     def join(self, role, index):
-        """One more member."""
+        """Starts an additional member."""
         self.members[(role, index)] = Member(role, index)
         self.start(self.members[(role, index)])
 
     def leave(self, role, index):
-        """Asks it to leave in order, once it is in the job: a process that has only begun knows no signals yet. The turn in which it has left forgets it."""
+        """Asks a member to leave with SIGTERM. After its end turn() removes it from `members`.
+
+        First waits until the chief has welcomed the member, because a starting process does not
+        handle signals yet.
+        """
         member = self.member(role, index)
         here = lambda: any(event.get("event") == "hello" and event.get("pid") == member.process.pid for _, event in self.events.seen)  # noqa: E731
         self.wait_until(here, f"{member.name} is in the job")
@@ -217,10 +232,14 @@ class Cluster:
         return member
 
     def kill(self, role, index=0):
-        """kill -9; the next turn starts it anew, if restarts are on."""
+        """Kills a member with SIGKILL. The next turn restarts it if `restarts` is set."""
         self.signal(role, index, signal.SIGKILL).process.wait()
 
     def turn(self):
+        """Reads new events, restarts killed members, and records members that ended by themselves.
+
+        Sleeps TURN_S.
+        """
         self.events.read()
         for member in list(self.members.values()):
             status = member.process.poll()
@@ -235,7 +254,7 @@ class Cluster:
             if member.killed:
                 if self.restarts:
                     self.start(member)
-            elif status != 0:  # 0: the job ended
+            elif status != 0:  # 0 means that the job has ended
                 self.unasked.append(f"{member.name} ended with {status}")
                 member.killed = True
         time.sleep(TURN_S)
@@ -248,18 +267,21 @@ class Cluster:
             self.turn()
 
     def pause(self, seconds):
-        """Turns for so long, or until the job ends."""
+        """Calls turn() for that many seconds, or until the job ends."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit and not self.finished:
             self.turn()
 
     def wait_trained(self, shards, timeout_s=60):
-        """Until so many shards more have ended."""
+        """Waits until that many more shards have ended."""
         wanted = self.events.count("ended") + shards
         self.wait_until(lambda: self.events.count("ended") >= wanted, f"{shards} shards ended", timeout_s)
 
     def finish(self, timeout_s=120, code=0):
-        """The chief's summary, when it has ended with that code and all others have ended, too."""
+        """Waits until all processes have ended, and the chief with that exit status.
+
+        Returns the chief's summary.
+        """
         limit = time.monotonic() + timeout_s
         while not self.finished:
             check(time.monotonic() < limit, f"the job had not ended after {timeout_s} s: {self.last_words()}")
@@ -312,9 +334,10 @@ reduction = "sum"
 
 
 class Counter:
-    """One feature a record and gradient -1: after E epochs every weight is E exactly.
+    """A job with one feature per record, whose weights are exactly E after E epochs.
 
-    The gradient of (w - 2^30)^2 is -2^31 exactly in float32 while w < 32, and the rate is 2^-31.
+    In float32 the gradient of (w - 2^30)^2 is exactly -2^31 while w < 32. The learning rate is
+    2^-31.
     """
 
     EPOCHS_MAX = 30
@@ -328,7 +351,10 @@ class Counter:
         self.job.write_text(COUNTER_JOB.format(shard=shard, epochs=epochs, batch=batch))
 
     def wrong(self, bin_dir, run_dir):
-        """Weights that are not E, as text; "" where all are. The model's answer to a key is its weight."""
+        """Returns a text about the weights that are not exact, or an empty text.
+
+        A prediction for a key is its weight.
+        """
         told = subprocess.run([str(bin_dir / "downpour"), "predict", str(run_dir), "--data", str(self.data)], capture_output=True, text=True,
                               check=False, timeout=120)
         check(told.returncode == 0, f"predict ended with {told.returncode}: {told.stderr.strip()[-300:]}")
@@ -339,7 +365,7 @@ class Counter:
 
 
 def balanced(summary, records, epochs):
-    """Checks that every epoch's account names every record once."""
+    """Checks that the account of every epoch counts every record once."""
     accounts = summary["accounts"]
     check(len(accounts) == epochs, f"{len(accounts)} accounts for {epochs} epochs")
     for account in accounts:
@@ -348,7 +374,7 @@ def balanced(summary, records, epochs):
 
 
 def children(pid):
-    """{pid: command line} of a process's children."""
+    """Returns {pid: command line} of the children of a process."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

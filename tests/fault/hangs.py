@@ -1,4 +1,7 @@
-"""SIGSTOP of a process, a replacement that takes its place, and SIGCONT: two processes of one index run at once."""
+"""Cases that stop a process, start another one with the same index, and continue the first one.
+
+Then both run at the same time.
+"""
 import signal
 import time
 

@@ -1,4 +1,4 @@
-"""Peers that mean no good: what they send is no message, or not yet, or far too much."""
+"""Hostile peers: they send malformed, incomplete or huge messages, and open idle connections."""
 import json
 import random
 import resource
@@ -25,20 +25,20 @@ def half_greeting(link, rng):
 
 
 def huge_claim(link, rng):
-    """A frame of 8 GiB is announced, and a little of it sent."""
+    """Announces a frame of 8 GiB and sends 1000 bytes of it."""
     _greet(link)
     link.sendall(b"\x02" + struct.pack(">Q", 8 << 30) + rng.randbytes(1000))
 
 
 def endless_parts(link, rng):
-    """A message of ever more frames."""
+    """Sends many frames of a message that never ends."""
     _greet(link)
     for _ in range(50):
         link.sendall(b"\x03" + struct.pack(">Q", 1000) + rng.randbytes(1000))
 
 
 def no_message(link, rng):
-    """Well formed for the transport, but none of ours."""
+    """Sends messages that are valid for the transport, but are not Downpour messages."""
     _greet(link)
     for _ in range(20):
         body = rng.randbytes(rng.randrange(0, 250))
@@ -46,34 +46,34 @@ def no_message(link, rng):
 
 
 def broken_header(link, rng):
-    """Ours by its first bytes only."""
+    """Sends a message of which only the first bytes are a Downpour header."""
     _greet(link)
     body = b"DPWF" + struct.pack("<HH", 1, 56) + rng.randbytes(120)
     link.sendall(b"\0" + bytes([len(body)]) + body)
 
 
 def endless_message(link, rng):
-    """Large frames of a message that never ends."""
+    """Sends large frames of a message that never ends."""
     _greet(link)
     for _ in range(8):
         link.sendall(b"\x03" + struct.pack(">Q", 1_000_000) + bytes(1_000_000))
 
 
 def empty_frames(link, rng):
-    """Frames of two bytes on the wire, of a message that never ends."""
+    """Sends empty frames, two bytes each on the wire, of a message that never ends."""
     _greet(link)
     for _ in range(32):
         link.sendall(b"\x01\0" * 32768)
 
 
 def envelope(kind, body, rng):
-    """A header frame that is valid up to its body."""
+    """Returns a header frame that is valid except for its body."""
     after = struct.pack("<HHIQQIIII", kind, 0, 1, rng.randrange(1, 1 << 64), rng.randrange(1, 1 << 64), 1, 0, 0, 0) + body
     return b"DPWF" + struct.pack("<HHII", 1, 56, 16 + len(after), crc32c(after)) + after
 
 
 def mutated_body(link, rng):
-    """Valid envelopes of all kinds; their bodies are a Cap'n Proto segment of random words."""
+    """Sends valid envelopes of all kinds. Each body is a Cap'n Proto segment of random words."""
     _greet(link)
     for _ in range(24):
         words = rng.randrange(2, 24)
@@ -84,7 +84,7 @@ def mutated_body(link, rng):
 
 
 def valid_then_endless(link, rng):
-    """Begins with what looks like a message of ours."""
+    """Sends a valid envelope, then empty frames of a message that never ends."""
     _greet(link)
     frame = envelope(rng.randrange(1, 36), struct.pack("<II", 0, 1) + bytes(8), rng)
     link.sendall(b"\0" + bytes([len(frame)]) + frame)
@@ -121,6 +121,8 @@ def raise_descriptor_limit():
 
 
 class Attack:
+    """Opens `idle` idle connections to the ports at once, and further attacks at each turn()."""
+
     def __init__(self, ports, idle, seed=1):
         raise_descriptor_limit()
         self.ports, self.rng = ports, random.Random(seed)
@@ -134,7 +136,7 @@ class Attack:
                 break
 
     def turn(self):
-        """One attack of each kind on a port; connections stay open for a while."""
+        """Runs one attack of each kind on a random port. The last 100 connections stay open."""
         port = self.rng.choice(self.ports)
         for kind in KINDS:
             try:
@@ -146,7 +148,7 @@ class Attack:
             try:
                 kind(link, self.rng)
             except OSError:
-                continue  # the other side has had enough
+                continue  # the peer has closed the connection
         while len(self.open) > self.count["idle"] + 100:
             self.open.pop(self.count["idle"]).close()
 
@@ -156,7 +158,10 @@ class Attack:
 
 
 def main():
-    """hostile.py SECONDS IDLE PORT...: attacks with a pause after each turn, until the time is over or SIGTERM. Prints the number of connections by kind."""
+    """hostile.py SECONDS IDLE PORT...: attacks until the time is over or SIGTERM arrives.
+
+    Pauses after each turn. Prints the number of connections by kind as JSON.
+    """
     seconds, idle, *ports = map(int, sys.argv[1:])
     terminated = []
     signal.signal(signal.SIGTERM, lambda *_: terminated.append(True))

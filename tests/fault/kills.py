@@ -1,4 +1,4 @@
-"""kill -9 of processes that were started by hand."""
+"""Cases that kill processes started by hand with SIGKILL."""
 import signal
 import time
 import tomllib
@@ -11,7 +11,10 @@ KILL_EVERY_S = 2.0
 
 
 def kill_in_turn(cluster, kills, every_s=KILL_EVERY_S):
-    """Kills one process after another, at most until the job ends. Returns when the last one was killed."""
+    """Kills one process after another until `kills` are done or the job ends.
+
+    Returns the time of the last kill.
+    """
     at = None
     for number in range(kills):
         cluster.pause(every_s)
@@ -28,7 +31,10 @@ def rate_between(ends, begin, end):
 
 
 def seconds_until_rate(ends, begin, rate, window_s=1.0):
-    """Returns the seconds from `begin` to the end of the first later window in which shards end at that rate; None without such a window."""
+    """Returns the seconds from `begin` to the end of the first window with that rate, or None.
+
+    The rate is the number of shards that end per second.
+    """
     starts = [begin] + [at for at in ends if at >= begin]
     for start in starts:
         if start + window_s <= ends[-1] and rate_between(ends, start, start + window_s) >= rate:
@@ -55,9 +61,11 @@ def kill_counter(lab):
 
 
 def enough_epochs(lab, job, seconds):
-    """Returns flags with which the job trains for 1.2 times that long, by trials. The number of epochs stays, and the batches get smaller.
+    """Returns flags with which the job trains for about 1.2 times that many seconds.
 
-    Many more epochs would overfit the job. AUC then falls from epoch to epoch, and two runs can't be compared.
+    Measures trial runs. The batches get smaller and the number of epochs stays about the same. With
+    many more epochs the job would overfit: AUC then falls from epoch to epoch, and two runs can't
+    be compared.
     """
     def of(batch, epochs):
         return ["--set", f"train.batch_size={batch}", "--set", f"train.epochs={epochs}"]
@@ -92,11 +100,12 @@ def kill_auc(lab):
     job = lab.job or lab.clicks(rows)
     flags = enough_epochs(lab, job, seconds) if lab.job else []
     plain, took, _ = train(f"plain-{rows}", job, flags)
-    while not lab.job and took < 3 and rows < 4_000_000:  # room for two kills; more epochs would overfit
+    # More rows make room for two kills. More epochs would overfit.
+    while not lab.job and took < 3 and rows < 4_000_000:
         rows *= 2
         job = lab.clicks(rows)
         plain, took, _ = train(f"plain-{rows}", job, flags)
-    # Made clicks: early, as the machine may be faster now than in the run before.
+    # With made clicks, kill early, because the machine may be faster now than in the plain run.
     share = 0.9 if lab.job else 0.4
     every_s = max(0.3, min(KILL_EVERY_S, share * took * KILL_EVERY_S / seconds))
     killed, took_killed, figures = train("killed", job, flags, int(seconds / KILL_EVERY_S), every_s)
@@ -113,10 +122,10 @@ def kill_input(lab):
             cluster.pause(1.0)
             cluster.kill("input", number % 2)
         cluster.pause(1.0)
-        cluster.signal("input", 0, signal.SIGSTOP)  # it is silent, and the other one takes over its readings
+        cluster.signal("input", 0, signal.SIGSTOP)  # the other one takes over its shards
         cluster.pause(5.0)
         cluster.signal("input", 0, signal.SIGCONT)
-        cluster.restarts = False  # no input process is left: workers read for themselves
+        cluster.restarts = False  # no input process is left, so workers read for themselves
         cluster.kill("input", 0)
         cluster.kill("input", 1)
         cluster.wait_trained(5)

@@ -1,4 +1,4 @@
-"""What a case works with: a folder, the programs, jobs of the right length, proofs, memory figures, and a small disk."""
+"""Tools for the cases: folders, programs, jobs of the right length, proofs, and a small disk."""
 import ctypes
 import os
 import subprocess
@@ -9,10 +9,12 @@ from cluster import Cluster, Counter, balanced, check
 
 
 class Skipped(Exception):
-    """This machine can't show it."""
+    """This machine can't run the case."""
 
 
 class Lab:
+    """The folder, the programs and the options of one case."""
+
     def __init__(self, folder, asked):
         self.folder, self.bin = folder, Path(asked.bin).resolve()
         self.long = asked.long or bool(os.environ.get("DP_FAULT_LONG"))
@@ -23,7 +25,10 @@ class Lab:
         return long if self.long else short
 
     def counter(self, seconds, epochs=Counter.EPOCHS_MAX, **more):
-        """Returns a counter model that trains for about that many seconds on this machine. A run of a small one measures the rate."""
+        """Returns a counter model that trains for about that many seconds on this machine.
+
+        Measures a small one first.
+        """
         trial = Counter(self.new_folder("trial"), 20_000, 3, **more)
         with Cluster(self.bin, trial.folder, trial.job) as cluster:
             cluster.wait_until(lambda: cluster.events.times("view"), "a view")
@@ -53,7 +58,10 @@ class Lab:
 
 
 def prove(lab, cluster, counter, figures=None, timeout_s=180):
-    """The job ends, its account balances, and every weight is exact."""
+    """Waits for the end of the job, and checks that its account balances and every weight is exact.
+
+    Returns figures.
+    """
     summary = cluster.finish(timeout_s)
     balanced(summary, counter.records, counter.epochs)
     wrong = counter.wrong(lab.bin, cluster.run_dir)
@@ -73,7 +81,7 @@ def resident_mb(pid):
 
 
 class SmallDisk:
-    """A tmpfs of its own."""
+    """A tmpfs of a given size."""
 
     def __init__(self, path, megabytes):
         self.path, self.megabytes = path, megabytes
@@ -89,7 +97,7 @@ class SmallDisk:
         self.libc.umount2(bytes(self.path), 2)
 
     def fill(self):
-        """Leaves not one page."""
+        """Fills the disk to its last page."""
         with open(self.path / "filler", "wb", buffering=0) as file:
             try:
                 while True:

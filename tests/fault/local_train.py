@@ -1,4 +1,4 @@
-"""Local processes of `downpour train` that are killed: `downpour train` restarts them."""
+"""Cases that kill the local processes of `downpour train`, which restarts them."""
 import json
 import os
 import re

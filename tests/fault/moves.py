@@ -1,4 +1,4 @@
-"""ps that join and leave while the job trains, with kills during the moves of partitions."""
+"""Cases in which ps join and leave during training, with kills during the moves of partitions."""
 import signal
 
 from cluster import Cluster, check
@@ -29,7 +29,7 @@ def reshard(lab):
 
 
 def open_move(cluster):
-    """Returns the move that has begun and has neither ended nor been cancelled; None without such a move."""
+    """Returns the move that has begun and has neither ended nor been cancelled, or None."""
     for _, event in reversed(cluster.events.seen):
         if event.get("event") in ("moved", "move_cancelled", "start"):
             return None
@@ -39,9 +39,10 @@ def open_move(cluster):
 
 
 def mid_epoch(cluster):
-    """Returns whether at least half of the epoch's shards are left, no checkpoint is being written, and the ps are not being asked what they hold.
+    """Returns whether half of the shards are left, and no checkpoint and no round is under way.
 
-    The chief begins a move only then. At the end of an epoch a stopped ps holds up the checkpoint, and no move begins.
+    The chief begins no move during a checkpoint or a round. Near the end of an epoch a stopped ps
+    would delay the checkpoint, and no move would begin.
     """
     shards = left = 0
     asking = saving = False
@@ -76,11 +77,11 @@ def move_chief(lab):
             cluster.wait_trained(3)
             before, starts = moved(), cluster.events.count("start")
             cluster.wait_until(lambda: mid_epoch(cluster), "an epoch has begun")
-            stuck = cluster.signal("ps", 0, signal.SIGSTOP).process  # it does not receive the order to freeze
+            stuck = cluster.signal("ps", 0, signal.SIGSTOP).process  # does not process Freeze
             cluster.join("ps", 2)
             wanted = lambda: (open_move(cluster) or {}).get("from") == "ps 0"  # noqa: E731
             cluster.wait_until(wanted, "a move waits for its source", 8)
-            if side == "target":  # images arrive, and it does not load them
+            if side == "target":  # its images arrive, but it does not load them
                 source, stuck = stuck, cluster.signal("ps", 2, signal.SIGSTOP).process
                 source.send_signal(signal.SIGCONT)
             cluster.pause(0.2)
@@ -91,8 +92,10 @@ def move_chief(lab):
             stuck.send_signal(signal.SIGCONT)
             cluster.wait_until(lambda: cluster.events.count("start") > starts, "another chief")  # noqa: B023
             cluster.wait_until(lambda: cluster.events.count("view") > views, "the new chief's view")  # noqa: B023
-            # The new chief may give the partitions of the cut move to ps 2 without a `moved` event, and it balances only while ps 2 holds less than
-            # half of an even share. In both cases ps 2 holds partitions when it leaves, because the first move to a new ps is of one partition.
+            # The new chief may give the partitions of the interrupted move to ps 2 without a
+            # `moved` event. It moves more partitions only while ps 2 holds less than half of an
+            # even share. In both cases ps 2 holds partitions when it leaves, because the first move
+            # to a new ps is of one partition.
             wanted_moves = lambda: moved() >= before + given + 8 or given + cut >= HALF_SHARE  # noqa: B023, E731
             cluster.wait_until(wanted_moves, "partitions move on")
             cluster.leave("ps", 2)

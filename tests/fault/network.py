@@ -1,4 +1,4 @@
-"""A bad network (a proxy in front of the chief and of a ps), hostile peers, and too many connections."""
+"""Cases with a bad network (through a proxy), hostile peers, and too many connections."""
 import json
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def network(lab):
 
 def hostile_peers(lab):
     counter = lab.counter(lab.pick(6, 30))
-    # Without keys, so that the bytes reach the parsers.
+    # Without keys, so that the bytes of the attacker reach the parsers.
     with Cluster(lab.bin, counter.folder, counter.job, insecure=True) as cluster:
         cluster.wait_trained(5)
         before = cluster.events.times("ended")

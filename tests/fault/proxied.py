@@ -1,4 +1,4 @@
-"""The proxy as a process beside the test."""
+"""Runs proxy.py as a child process."""
 import subprocess
 import sys
 import time
@@ -8,7 +8,7 @@ from cluster import _die_with_parent, check
 
 
 class Proxy:
-    """Listens on `near` and forwards to `far` of 127.0.0.1."""
+    """Listens on the port `near` of `near_host` and forwards to the port `far` of 127.0.0.1."""
 
     def __init__(self, near, far, folder, near_host="127.0.0.1"):
         self._command = [sys.executable, str(Path(__file__).with_name("proxy.py")), f"{near_host}:{near}", f"127.0.0.1:{far}"]
@@ -27,6 +27,7 @@ class Proxy:
         self._log.close()
 
     def tell(self, command):
+        """Sends a command of proxy.py and waits for its answer."""
         begun = time.monotonic()
         try:
             self._process.stdin.write(command + "\n")

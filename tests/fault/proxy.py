@@ -1,13 +1,13 @@
-"""A TCP proxy that treats what it forwards badly: python3 proxy.py LISTEN_HOST:PORT TO_HOST:PORT
+"""A TCP proxy that injects network faults: python3 proxy.py LISTEN_HOST:PORT TO_HOST:PORT
 
-Reads commands from stdin, one a line, and answers each with `ok`:
-  pass                  forward (held bytes go out now)
-  hold up|down|both     nothing goes on in that direction; the bytes wait (a partition, perhaps one-way)
-  delay MS              each byte arrives so much later
-  trickle BYTES_PER_S   slowly, in small pieces
-  half                  present connections: the far side is closed, the near side is not told, and what it says is lost
-  reset                 present connections are broken with a reset
-  to HOST:PORT          connections from now on go there
+Reads commands from stdin, one per line, and answers each with `ok`:
+  pass                  forwards bytes, including held ones
+  hold up|down|both     holds all bytes in that direction (a network partition, possibly one-way)
+  delay MS              delays each byte by that many milliseconds
+  trickle BYTES_PER_S   forwards slowly, in small pieces
+  half                  closes only the far side of open connections; the near side's bytes are lost
+  reset                 breaks open connections with a reset
+  to HOST:PORT          forwards new connections to that address
 """
 import collections
 import selectors
@@ -17,11 +17,11 @@ import sys
 import time
 
 CHUNK = 1 << 16
-BACKLOG_MAX = 64 << 20  # held bytes of a direction; then nothing more is read
+BACKLOG_MAX = 64 << 20  # held bytes in one direction; above it the proxy stops reading
 
 
 class Flow:
-    """One direction of a connection."""
+    """One direction of a connection, with the bytes that wait to be sent."""
 
     def __init__(self, source, target):
         self.source, self.target = source, target
@@ -79,7 +79,7 @@ class Proxy:
                     for end in (up.source, up.target):
                         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self._drop(up, down)
-                else:  # reads on, into nowhere
+                else:  # keeps reading and discards the bytes
                     self._forget(up.target)
                     up.target.close()
                     up.target = None

@@ -1,7 +1,8 @@
-"""Stop signals at random moments: every one ends in a checkpoint and 130 or 143, and the run resumes from it.
+"""Cases with stop signals at random moments.
 
-A run is stopped several times, resumed each time by the same command, and then trained to its end, where its account
-must balance and every weight of the counter model be exact.
+Each signal must lead to a checkpoint and exit status 130 or 143. A run is stopped several times and
+resumed each time by the same command. Then it is trained to its end. Its account must balance, and
+every weight of the counter model must be exact.
 """
 import json
 import os
@@ -14,8 +15,8 @@ from cluster import TURN_S, Cluster, Counter, balanced, check, children, start_p
 
 FORMS = {"2 ps + 2 workers": ["--ps", 2, "--workers", 2], "one process": []}
 STOPS_PER_RUN = 4
-PLAIN_SECONDS = 2.0   # a job should last so long, so that moments lie in all its phases
-END_SECONDS_MAX = 60  # from the signal to the end of the process: far more than a stop takes
+PLAIN_SECONDS = 2.0   # minimum duration of a job, so that the moments reach all its phases
+END_SECONDS_MAX = 60  # from the signal to the end of the process; far longer than a stop takes
 GAP_SECONDS_MAX = 0.4  # between the signals to two processes of a subset
 
 
@@ -24,7 +25,7 @@ def commands(lab, counter, run_dir, form):
 
 
 class Life:
-    """One process of `downpour train` with its children, in a process group of its own."""
+    """One start of `downpour train`, with its child processes, in its own process group."""
 
     def __init__(self, lab, counter, run_dir, form):
         self.run_dir = run_dir
@@ -48,7 +49,7 @@ class Life:
         return path.stat().st_size if path.exists() else 0
 
     def events(self):
-        """Names of the events of this life, in order."""
+        """Returns the names of the events since this start, in order."""
         path = self.run_dir / "events.jsonl"
         if not path.exists():
             return []
@@ -56,7 +57,7 @@ class Life:
         return [json.loads(line).get("event") for line in lines if line.endswith("}")]
 
     def wait_until(self, moment):
-        """False if the job ended before."""
+        """Waits until `moment` seconds after the start. Returns False if the job has ended."""
         while time.monotonic() < self.started + moment:
             if self.process.poll() is not None:
                 return False
@@ -64,7 +65,7 @@ class Life:
         return self.process.poll() is None
 
     def targets(self):
-        """The pids of the job by name; local processes that run."""
+        """Returns {name: pid} of `downpour train` and its running local processes."""
         found = {"train": self.process.pid}
         for pid, line in children(self.process.pid).items():
             words = line.split()
@@ -74,7 +75,10 @@ class Life:
         return found
 
     def send(self, rng, what, number):
-        """Signals the targets once each; their names in the order of the signals."""
+        """Signals the group, one process or a random subset, once each.
+
+        Returns their names in that order.
+        """
         if what == "group":
             os.killpg(self.process.pid, number)
             return ["group"]
@@ -89,11 +93,11 @@ class Life:
             try:
                 os.kill(targets[name], number)
             except ProcessLookupError:
-                pass  # the job ended meanwhile
+                pass  # the job has ended
         return chosen
 
     def end(self):
-        """The exit status as a shell shows it."""
+        """Waits for the end of the process. Returns the exit status as a shell shows it."""
         status = self.process.wait(timeout=END_SECONDS_MAX)
         return status if status >= 0 else 128 - status
 
@@ -102,9 +106,9 @@ class Life:
 
 
 def fault_of_stop(life, status, number, epochs):
-    """Why this end is wrong; "" if it is right."""
+    """Returns what is wrong with this end, or an empty text."""
     events = life.events()
-    if status == 0:  # the signal came when all was trained
+    if status == 0:  # the job was complete when the signal arrived
         accounts = len(life.summary()["accounts"])
         return "" if accounts == epochs else f"exit status 0 after {accounts} of {epochs} epochs"
     if status != 128 + number:
@@ -118,17 +122,19 @@ def fault_of_stop(life, status, number, epochs):
 
 
 class Campaign:
+    """Runs that are stopped at random moments, and the faults that were found."""
+
     def __init__(self, lab, seed):
         self.lab, self.rng = lab, random.Random(seed)
         self.counter = None
-        self.seconds = {}    # of an undisturbed run, by form
+        self.seconds = {}    # duration of an undisturbed run, by form
         self.moments = {form: 0 for form in FORMS}
         self.faults = []
-        self.early = self.finished = 0  # stops before the first view; signals to a job that had completed
+        self.early = self.finished = 0  # stops before the first view; signals to a completed job
         self.slowest = 0.0
 
     def calibrate(self):
-        """A job that lasts long enough on this machine in both forms."""
+        """Makes a job that lasts long enough on this machine in both forms, and measures both."""
         records, epochs = 6000, 6
         for attempt in range(6):
             self.counter = Counter(self.lab.new_folder(f"job-{attempt}"), records, epochs, batch=50, shard=500)
@@ -141,7 +147,7 @@ class Campaign:
             epochs = min(Counter.EPOCHS_MAX, int(epochs * max(1.5, PLAIN_SECONDS / min(self.seconds.values()))))
 
     def run(self, number, form, stops):
-        """One run, stopped at most that often and then trained to its end."""
+        """Stops one run at most that often, trains it to its end, and checks the result."""
         run_dir = self.counter.folder / f"run-{number}"
         for _ in range(stops):
             if not self.stop_once(run_dir, form):
@@ -155,7 +161,10 @@ class Campaign:
         return self.fault(run_dir, wrong) if wrong else None
 
     def stop_once(self, run_dir, form):
-        """Starts or resumes the run and stops it at a random moment. False if there is nothing left to resume."""
+        """Starts or resumes the run and stops it at a random moment.
+
+        Returns False if nothing is left to resume.
+        """
         number = self.rng.choice([signal.SIGTERM, signal.SIGINT])
         what = self.rng.choice(["group", "single", "single", "subset"])
         moment = self.rng.uniform(0, 1.05 * self.seconds[form])
@@ -184,7 +193,10 @@ class Campaign:
 
 
 def stop_at_random(lab):
-    """Stops runs of both forms until the wanted number of signals was sent. Returns figures for a report."""
+    """Stops runs of both forms until the wanted number of signals has been sent.
+
+    Returns figures for a report.
+    """
     moments, seed = lab.moments or lab.pick(10, 200), lab.seed
     campaign = Campaign(lab, seed)
     campaign.calibrate()
@@ -203,13 +215,16 @@ def stop_at_random(lab):
 # ---- processes started by hand ---------------------------------------------------------------------------------------------
 
 def stop_by_hand(lab):
-    """SIGTERM to sets of processes that were started by hand, of which nothing can go on: the chief saves and ends with 143."""
+    """Sends SIGTERM to sets of processes without which the job can't continue.
+
+    The chief saves and ends with 143.
+    """
     sets = {"all ps": ["ps"], "all workers": ["worker"], "chief": ["chief"], "all": ["worker", "ps", "chief"]}
     counter = lab.counter(lab.pick(3, 6), shard=200)
     folder = counter.folder
     for name, roles in sets.items():
         with Cluster(lab.bin, folder, counter.job, workers=2, restarts=False, flags=["--set", "cluster.workers_wait=1s"]) as cluster:
-            cluster.events.read()  # of the runs before
+            cluster.events.read()  # skips the events of earlier runs
             cluster.wait_trained(3)
             published = cluster.events.count("published")
             for role in roles:

@@ -1,4 +1,4 @@
-"""Full disks, changed training data, and a damaged checkpoint."""
+"""Cases with full disks, changed training data, and a damaged checkpoint."""
 import os
 import signal
 import subprocess
@@ -7,12 +7,13 @@ from cluster import Cluster, Counter, Events, Failed, check
 from lab import SmallDisk, prove
 
 
-# A job fails when eight complete epochs wait for a checkpoint. With fewer epochs in all, a full disk can't fail the job before its last checkpoint.
+# A job fails when eight complete epochs wait for a checkpoint. With fewer epochs in total, a full
+# disk can't end the job before its last checkpoint.
 FEW_EPOCHS = 7
 
 
 def cluster_on(disk, lab, counter):
-    """Returns a cluster whose run folder is on that disk."""
+    """Returns a cluster whose run folder is on the given disk."""
     cluster = Cluster(lab.bin, counter.folder, counter.job, flags=["--set", f"run_dir={disk.path / 'run'}"])
     cluster.run_dir = disk.path / "run"
     cluster.events = Events(cluster.run_dir / "events.jsonl")
@@ -52,7 +53,10 @@ def chief_full_disk(lab):
 
 
 def refused(cluster, counter, what):
-    """Starts the chief on changed data. It exits with 78, and the ps and workers keep running. Returns what the chief logged."""
+    """Starts the chief on changed data, and checks that it exits with 78.
+
+    Also checks that ps and workers keep running. Returns what the chief logged.
+    """
     cluster.events.read()
     shards, leases = cluster.events.count("ended"), cluster.events.count("lease")
     said = len(cluster.log("chief").read_bytes())
@@ -74,9 +78,12 @@ def refused(cluster, counter, what):
 
 
 def changed_data_once(lab, name, records, epochs_before):
-    """Kills the chief before the first checkpoint of an epoch, changes the data, and restores them."""
+    """Kills the chief before the first checkpoint of an epoch, and starts it on changed data.
+
+    Then restores the data and lets the job end.
+    """
     counter = Counter(lab.new_folder(name), records, epochs_before + 2)
-    if epochs_before:  # a first job seals them, and the second job asks for more
+    if epochs_before:  # a first job seals these epochs, and the second job trains more
         with Cluster(lab.bin, counter.folder, counter.job, workers=2, flags=["--set", f"train.epochs={epochs_before}"]) as cluster:
             cluster.finish(120)
     with Cluster(lab.bin, counter.folder, counter.job, workers=2, restarts=False) as cluster:
@@ -87,7 +94,7 @@ def changed_data_once(lab, name, records, epochs_before):
         cluster.events.read()
         check(cluster.events.count("published") == published, "a checkpoint was published before the chief was killed")
         good = counter.data.read_text()
-        counter.data.write_text(good.replace(" 1", " 2", 1))  # the size stays
+        counter.data.write_text(good.replace(" 1", " 2", 1))  # keeps the size of the file
         words = refused(cluster, counter, name)
         counter.data.write_text(good)
         cluster.start(cluster.member("chief"))

@@ -35,7 +35,8 @@ constexpr int kFaultExit = 98, kLeakExit = 97;
 constexpr double kShrinkSeconds = 30;
 constexpr std::string_view kMagic = "downpour fuzz 1\n";
 
-/// What the process that reads tells the one that waits for it; it stands when the former is dead.
+/// Report of the reading process to the waiting one, in shared memory. It survives the death of the
+/// reading process.
 struct Report {
   uint64_t inputs = 0;
   uint64_t peak_bytes = 0;
@@ -52,13 +53,14 @@ double cpu_ms_now() {
   return double(now.tv_sec) * 1e3 + double(now.tv_nsec) / 1e6;
 }
 
-/// By processor time: what stops this process, or others on the machine, is no fault of a reader.
+/// Limits processor time, not wall-clock time, because a busy machine or a stopped process is not a
+/// fault of the reader.
 void limit_time(const Target& target) {
   const itimerval timer{.it_interval = {}, .it_value = {target.cpu_seconds_max * kSlower, 0}};
   ::setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
-/// In the reading process: one input. Does not return where something is wrong.
+/// Reads one input in the reading process. Ends the process if the check fails.
 void read_one(const Target& target, const Input& input, Report& report) {
   limit_time(target);
   const double began = cpu_ms_now();
@@ -73,7 +75,7 @@ void read_one(const Target& target, const Input& input, Report& report) {
   ::_exit(kFaultExit);
 }
 
-/// How a reading process ended; empty: well.
+/// Returns how a reading process failed, or an empty text.
 std::string verdict_of(const Target& target, int status, const Report& report) {
   if (WIFSIGNALED(status)) {
     if (WTERMSIG(status) == SIGPROF)
@@ -94,7 +96,8 @@ std::string verdict_of(const Target& target, int status, const Report& report) {
   }
 }
 
-/// Runs `work` in a child; what it left in the report, and how it ended.
+/// Runs `work` in a child process. Fills `report` and returns how the child failed, or an empty
+/// text.
 std::string in_child(const Target& target, bool quiet, Report& report,
                      const std::function<void(Report&)>& work) {
   void* const shared =
@@ -122,13 +125,14 @@ std::string in_child(const Target& target, bool quiet, Report& report,
   return verdict_of(target, status, report);
 }
 
-/// What two findings must share to be one: the words without the figures.
+/// Returns the text before the first number or colon. Two findings with the same text count as the
+/// same defect.
 std::string kind_of(std::string what) {
   what.resize(std::min(what.find_first_of("0123456789:"), what.size()));
   return what;
 }
 
-/// Leaves out pieces of the input, large ones first, as long as the same goes wrong.
+/// Removes pieces of an input, large ones first, while the same defect still occurs.
 class Shrinker {
  public:
   Shrinker(const Target& target, std::string what)

@@ -1,4 +1,4 @@
-// fuzz-readers: reads broken inputs until something breaks that must not.
+// fuzz-readers: feeds broken inputs to all readers and reports violated invariants.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

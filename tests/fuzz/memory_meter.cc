@@ -33,8 +33,8 @@ void limit_memory(uint64_t bytes) { limit.store(int64_t(bytes)); }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
-// The sanitizers' allocators tell of every block (sanitizer/allocator_interface.h, which g++
-// lacks).
+// The allocators of the sanitizers report every block through hooks. They are declared here because
+// g++ lacks sanitizer/allocator_interface.h.
 extern "C" {
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                               void (*on_free)(const volatile void*));
@@ -55,7 +55,7 @@ void start_meter() {
 
 #else
 
-// Put in the place of glibc's own, which go by these names as well.
+// These replace the allocation functions of glibc, which remain available under __libc_ names.
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);

@@ -1,19 +1,20 @@
-// MemoryMeter: the bytes that this process has allocated, and the most it had at once.
+// Memory meter: counts the bytes that this process has allocated, and their peak.
 #pragma once
 
 #include <cstdint>
 
 namespace downpour::fuzz {
 
-/// Counts malloc and all that rests on it (operator new, what C libraries take), from start() on.
-/// Pages that were asked for and never touched count as well.
+/// Counts malloc and everything that uses it (operator new, C libraries), from this call on at the
+/// latest. Allocated pages count even if they are never touched.
 void start_meter();
-/// The most bytes at once since the last begin_peak(), above what there was then.
+/// Starts a new peak at the bytes that are allocated now.
 void begin_peak();
+/// Returns the peak since the last begin_peak(), in bytes above its starting point.
 uint64_t peak_bytes();
-/// Above so many more bytes than at begin_peak() the process ends with kMemoryExit: before it takes
-/// the machine with it.
 constexpr int kMemoryExit = 99;
+/// Ends the process with kMemoryExit when it has allocated `bytes` more than at begin_peak(), so
+/// that it does not exhaust the memory of the machine.
 void limit_memory(uint64_t bytes);
 
 }  // namespace downpour::fuzz

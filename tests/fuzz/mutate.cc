@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kUsualBytesMax = size_t{64} << 10;
 
-/// Mutates one string; places and lengths come from the same stream as the choice of what is done.
+/// Mutates one string. Kinds, positions and lengths of mutations come from one random stream.
 class Mutation {
  public:
   Mutation(std::string& bytes, const std::string& other, Dictionary dictionary, Rng& rng)
@@ -44,9 +44,9 @@ class Mutation {
   }
 
  private:
-  /// A place in the bytes, their end included.
+  /// Returns a random position in the bytes, including their end.
   size_t place() { return size_t(rng_.below(bytes_.size() + 1)); }
-  /// Short lengths are likelier.
+  /// Returns a random length of at most `max`. Short lengths are more likely.
   size_t length(size_t max) {
     if (max == 0) return 0;
     const uint64_t bits = rng_.below(uint64_t(64 - __builtin_clzll(max)) + 1);

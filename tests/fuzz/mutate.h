@@ -1,4 +1,4 @@
-// Mutations of bytes: what disks, copies, other programs and enemies make of a file.
+// Mutations of bytes, as disks, copies, other programs and attackers cause them in a file.
 #pragma once
 
 #include <span>
@@ -9,18 +9,20 @@
 
 namespace downpour::fuzz {
 
-/// No input is made longer than this; most stay far shorter.
+/// Upper limit of the length of an input. Most inputs are far shorter.
 constexpr size_t kInputBytesMax = size_t{1} << 20;
 
 using Dictionary = std::span<const std::string_view>;
 
-/// One to some dozen mutations, each at random: bits and bytes turned, runs of a byte, integers of
-/// 1 to 8 bytes in either order set to the ends of their range, tokens of the dictionary put in or
-/// over, pieces cut out, doubled, repeated, moved, taken from `other`, and the end cut off.
+/// Applies 1 to 16 random mutations: flips bits; changes bytes; fills runs with one byte; sets
+/// integers of 1 to 8 bytes in either byte order to values at the ends of their range; inserts or
+/// overwrites with tokens of the dictionary or pieces of `other`; removes, moves and repeats
+/// pieces; truncates.
 void mutate(std::string& bytes, const std::string& other, Dictionary dictionary, Rng& rng);
 
-/// Whether something of this chance happens: one in `n`.
+/// Returns true with probability 1 / `n`.
 inline bool one_in(Rng& rng, uint64_t n) { return rng.below(n) == 0; }
+/// Returns a random element.
 template <typename T>
 const T& one_of(std::span<const T> all, Rng& rng) {
   return all[size_t(rng.below(all.size()))];

@@ -21,14 +21,14 @@ using data::Split;
 using plan::FileInfo;
 using plan::ShardRange;
 
-constexpr uint32_t kReadsOfScratch = 64;  // its memory is given back then
+constexpr uint32_t kReadsOfScratch = 64;  // then a new pool releases the memory of the old one
 
-/// What one range gave, as sums that do not depend on the order of its records.
+/// Result of reading one range, as sums that do not depend on the order of its records.
 struct Sums {
   ReadCounts counts;
   uint64_t records = 0;
-  uint64_t content = 0;       // of the values
-  uint64_t records_hash = 0;  // of the bytes
+  uint64_t content = 0;       // sum of the hashes of the parsed values
+  uint64_t records_hash = 0;  // sum of the hashes of the record bytes
   bool operator==(const Sums&) const = default;
   void add(const Sums& other) {
     counts.read += other.counts.read;
@@ -48,8 +48,8 @@ struct Sums {
 struct Ended {
   Sums sums;
   uint64_t first_offset = 0, end_offset = 0;
-  std::string fault;           // of the reader
-  std::optional<Error> error;  // for the user
+  std::string fault;           // defect of the reader
+  std::optional<Error> error;  // error for the user
   bool good() const { return !error && fault.empty(); }
 };
 
@@ -141,7 +141,7 @@ Ended read_range(const std::shared_ptr<const ReadPlan>& plan, const ShardRange& 
   return out;
 }
 
-/// All ranges, one after the other; the first error ends it.
+/// Reads all ranges in sequence and adds their results. Stops at the first error or fault.
 Ended read_ranges(const std::shared_ptr<const ReadPlan>& plan,
                   const std::vector<ShardRange>& ranges) {
   Ended out;
@@ -168,7 +168,7 @@ std::shared_ptr<ReadPlan> with(const ReadPlan& plan, BadRecords bad, std::string
   return other;
 }
 
-/// The checks of one data set, step by step: the first that fails says so in fault_.
+/// The checks of one data set. run() returns the fault of the first check that fails.
 class Checks {
  public:
   Checks(std::shared_ptr<ReadPlan> plan, std::string path, uint64_t knobs, bool random)
@@ -239,7 +239,7 @@ class Checks {
     const bool bad = read_ranges(cut_plan, ranges).error.has_value();
     return bad == (whole_.sums.counts.skipped > 0) ? "" : "pieces disagree on bad records";
   }
-  /// A compressed file as a stream.
+  /// Adds cuts to a compressed file, which makes it a stream of several shards.
   void cut_compressed(uint64_t target) {
     const DataFormat format = plan_->data.format;
     const bool whole =
@@ -391,7 +391,7 @@ std::string check_error(const Error& error, const std::string& path) {
   const bool fitting = error.code == ErrorCode::kBadData || error.code == ErrorCode::kNoInput ||
                        error.code == ErrorCode::kConfig || error.code == ErrorCode::kUnsupported;
   if (!fitting) return str("an error of code ", int(error.code), ": ", error.what);
-  // A data set's files may lie beside it or below.
+  // The error may name another file of the data set, in the same folder or below.
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   if (str(error.where, " ", error.what).find(folder) != std::string::npos) return "";
   return str("an error that does not name the file: \"", error.what, "\" at \"", error.where, "\"");

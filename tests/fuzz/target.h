@@ -1,4 +1,4 @@
-// Target: what is fuzzed, how its inputs are made, and what must hold of each.
+// Target: one reader that is fuzzed, how its inputs are made, and how each is checked.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace downpour::fuzz {
 
-/// What a reader is given: the bytes of a file or of several that belong together, and a number
+/// The input of a reader: the bytes of one file or of several that belong together, and a number
 /// that decides how they are read (cuts, batch size).
 struct Input {
   uint64_t knobs = 0;
@@ -26,18 +26,19 @@ struct Input {
 
 struct Target {
   std::string name;
-  /// An input, from the stream of random numbers alone.
+  /// Makes an input. The result depends only on the random numbers.
   std::function<Input(Rng&)> make;
-  /// Reads it. What is wrong with the reader; empty: nothing, whatever the input is.
+  /// Reads the input. Returns what is wrong with the reader, or an empty text. A bad input is not a
+  /// fault of the reader.
   std::function<std::string(const Input&)> run;
-  uint64_t memory_bytes_max = 256 * kMiB;  // at once, while an input is read
-  int cpu_seconds_max = 10;                // of one input; ten times as much under a sanitizer
+  uint64_t memory_bytes_max = 256 * kMiB;  // peak while one input is read
+  int cpu_seconds_max = 10;                // for one input; ten times as much under a sanitizer
 };
 
-/// All of them. Their scratch files lie in `folder`.
+/// Returns all targets. Their scratch files are in `folder`.
 std::vector<Target> all_targets(const std::string& folder);
 
-// By what is read; each appends its own.
+// Each function appends the targets of one kind of input.
 void add_text_targets(const std::string& folder, std::vector<Target>& out);
 void add_record_targets(const std::string& folder, std::vector<Target>& out);
 void add_array_targets(const std::string& folder, std::vector<Target>& out);

@@ -1,4 +1,5 @@
-// Arrays: .npy beside each other, one cut in parts, .npz, and idx images with their labels.
+// Arrays: several .npy files in a folder, one .npy file whose columns are fields, .npy arrays in
+// sequence, .npz archives, and IDX images with their labels.
 #include <cmath>
 #include <optional>
 #include <sys/stat.h>
@@ -32,7 +33,7 @@ image = { shape = [4], transform = ["log1p"] }
 label = { type = "int64" }
 )toml";
 
-/// Two arrays of the same number of rows, most of the time; mutated in their headers or anywhere.
+/// Returns two arrays, which usually have the same number of rows.
 std::vector<std::string> two_arrays(Rng& rng) {
   static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<i1", "<u2",
                                            ">i4", "<i8", "<u8", "|b1"};
@@ -43,6 +44,7 @@ std::vector<std::string> two_arrays(Rng& rng) {
                one_in(rng, 20) ? rows + 1 : rows, 1)};
   return arrays;
 }
+/// Mutates the array anywhere, or only in its first 128 bytes, which contain the header.
 void mutate_array(std::string& bytes, const std::string& other, Rng& rng) {
   if (one_in(rng, 2)) return mutate(bytes, other, kNpyTokens, rng);
   std::string head = bytes.substr(0, 128);
@@ -91,9 +93,10 @@ Target parts_target(const std::string& folder) {
               }};
 }
 
-// ---- arrays one behind the other, as a program writes them
+// ---- arrays in sequence, as a program writes them
 
-/// What rows_of() makes of a file: the number of its rows, and a sum over what they hold.
+/// Result of reading a file through rows_of(): number of rows, number of parsed rows, and the sum
+/// of the hashes of all rows.
 struct StreamRead {
   uint64_t rows = 0, taken = 0, hash = 0;
   std::optional<Error> error;
@@ -189,7 +192,7 @@ Target npz_target(const std::string& folder) {
             std::string bytes = testing::npz({{"x", arrays[0]}, {"y", arrays[1]}}, one_in(rng, 2));
             if (one_in(rng, 2)) {
               mutate(bytes, bytes, kNpyTokens, rng);
-            } else if (one_in(rng, 2)) {  // the directory alone
+            } else if (one_in(rng, 2)) {  // mutates only the directory at the end
               const size_t at = bytes.size() - std::min<size_t>(bytes.size(), 140);
               std::string end = bytes.substr(at);
               mutate(end, bytes, kNpyTokens, rng);

@@ -1,4 +1,5 @@
-// Bombs: small files that stand for large ones. Few inputs, each of some hundred milliseconds.
+// Bombs: small files that expand to large ones. An input takes some hundred milliseconds, so a run
+// reads only a few of them.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,10 +23,10 @@ std::string repeated(std::string_view piece, size_t bytes) {
   return out;
 }
 
-/// What is read, as what, and of which kinds of content it is made.
+/// A target that reads a compressed file of one repeated piece.
 struct Bomb {
   std::string name;
-  std::string job;  // empty: a vocabulary
+  std::string job;  // keys of the job; if empty, the file is a vocabulary
   std::vector<std::string_view> pieces;
 };
 
@@ -35,7 +36,7 @@ Target target_of(const std::string& folder, const Bomb& bomb) {
   return {.name = bomb.name,
           .make =
               [pieces = bomb.pieces](Rng& rng) {
-                // From well below the cap of a compressed file to well above.
+                // From well below the size limit of a decompressed file to well above it.
                 const std::string text =
                     repeated(one_of(std::span<const std::string_view>(pieces), rng),
                              size_t(1 + rng.below(96)) * kMiB);
@@ -58,7 +59,7 @@ Target target_of(const std::string& folder, const Bomb& bomb) {
           .cpu_seconds_max = 30};
 }
 
-/// Tensors that say a shape and hold one element, which counts for all of them.
+/// Tensors that declare a shape of many elements and contain one value, which fills all of them.
 Target tensor_target(const std::string& folder) {
   const auto reading = std::make_shared<Reading>(R"(
 data.format = "tfrecord"
@@ -71,7 +72,7 @@ data.fields = { keys = { type = "int64", shape = [-1], encoding = "tensor" } }
                 std::string out;
                 for (uint64_t n = 1 + rng.below(4); n > 0; --n) {
                   const int64_t dims[] = {int64_t(1) << rng.below(63)};
-                  // int64_val (field 10) with a single element, in place of the content.
+                  // int64_val (field 10) with a single element, instead of tensor_content.
                   const std::string tensor =
                       data::serialized_tensor(data::TensorType::kInt64, dims, "");
                   const std::string whole = tensor + "\x52\x01\x07";
@@ -90,7 +91,7 @@ data.fields = { keys = { type = "int64", shape = [-1], encoding = "tensor" } }
           .cpu_seconds_max = 30};
 }
 
-/// One long line of JSON, of which two fields read the same member.
+/// One long JSON line. Two fields of the job read the same member.
 Target json_line_target(const std::string& folder) {
   const auto reading = std::make_shared<Reading>(R"(
 data.format = "jsonl"
@@ -132,7 +133,7 @@ constexpr SparseKind kSparseKinds[] = {
     {DataFormat::kTfrecord, example_seed},
     {DataFormat::kNpy, [](Rng& rng) { return npy_seed(rng, "<f4", 3, 2); }}};
 
-/// What a job does with a file before it reads records, as each format.
+/// Does with a file what a job does before it reads records, once for each format.
 std::string check_planned(const std::string& path, uint64_t shard_bytes) {
   for (const SparseKind& kind : kSparseKinds) {
     DataSpec data{.source = {.paths = {path}}, .format = kind.format};
@@ -151,7 +152,7 @@ std::string check_planned(const std::string& path, uint64_t shard_bytes) {
   return facts ? "" : check_error(facts.error(), path);
 }
 
-/// Files with a hole, which claim terabytes.
+/// Files with a hole and a length of up to 8 TiB.
 Target sparse_target(const std::string& folder) {
   const std::string path = folder + "/sparse";
   return {.name = "sparse",
@@ -162,7 +163,7 @@ Target sparse_target(const std::string& folder) {
           .run = [=](const Input& input) -> std::string {
             write_file(path, input.files[0]);
             const uint64_t bytes = uint64_t{1} << (20 + input.knobs % 24);
-            if (::truncate(path.c_str(), off_t(bytes)) != 0) return "";  // no such file system
+            if (::truncate(path.c_str(), off_t(bytes)) != 0) return "";  // not supported here
             return check_planned(path, (input.knobs >> 8) % kMiB + 1);
           },
           .cpu_seconds_max = 30};

@@ -1,4 +1,4 @@
-// What decides who may connect: key files and lists of keys, ZAP's questions, endpoints.
+// Inputs that decide which process may connect: key files, lists of keys, ZAP requests, endpoints.
 #include <algorithm>
 #include <memory>
 #include <sys/stat.h>
@@ -207,7 +207,7 @@ std::string check_endpoint(const std::string& text) {
     const auto twice = transport::normalize_endpoint(*whole);
     if (!twice || *twice != *whole) return "made normal twice it is another";
   }
-  // A peer chooses no file but one in the folder of the chief's socket.
+  // A peer may choose only a socket in the folder of the chief's socket.
   if (transport::check_peer_endpoint(text, "ipc:///run/dp/chief")) {
     const std::string_view prefix = "ipc:///run/dp/";
     if (text.starts_with("inproc://")) return "inproc is taken beside ipc";

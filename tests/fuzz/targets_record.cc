@@ -21,7 +21,7 @@ pooled = { feature = "vec", shape = [-1], transform = [{ op = "pool", how = "max
 tensor = { shape = [3], encoding = "tensor" }
 keys   = { type = "int64", shape = [-1], encoding = "tensor", default = "" }
 )toml";
-/// Each field read, none decided on before.
+/// Reads every field and has no filter.
 constexpr std::string_view kPlainExamples = R"toml(
 data.format = "tfrecord"
 [data.fields]
@@ -41,7 +41,8 @@ x     = { column = "0", shape = [2] }
 using Seed = std::string (*)(Rng&);
 using Compress = std::string (*)(const std::string&);
 
-/// What stands inside is reached by checksums made right; what guards it, by those left wrong.
+/// Returns a mutated file. Most files get correct checksums, so that the code after the check is
+/// reached. The others test the check itself.
 std::string mutated(Seed seed, Rng& rng) {
   std::string bytes = seed(rng);
   if (one_in(rng, 50)) return bytes;
@@ -62,7 +63,8 @@ Target target_of(const std::string& folder, const std::string& name, std::string
   });
 }
 
-/// The index of the frames, as far as they go: a line "offset size" each.
+/// Returns the index of the frames up to the first invalid length: one line "offset size" per
+/// frame.
 std::string index_of(const std::string& bytes) {
   std::string index;
   for (size_t at = 0; at + 12 <= bytes.size();) {
@@ -75,7 +77,7 @@ std::string index_of(const std::string& bytes) {
   return index;
 }
 
-/// A file and what says where it may be cut.
+/// A file and the index that says where it may be cut.
 Target index_target(const std::string& folder) {
   const auto reading = std::make_shared<Reading>(kPlainExamples);
   const std::string path = folder + "/indexed.tfrecord";

@@ -1,4 +1,4 @@
-// What a user writes by hand or leaves to be found out: vocabularies, conditions, jobs, formats.
+// Inputs that a user writes or that Downpour detects: vocabularies, conditions, jobs, file formats.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -172,7 +172,7 @@ constexpr std::string_view kJobTokens[] = {"\n",
                                            "a.a.a.a.a."};
 
 std::vector<std::string> example_jobs() {
-  std::map<std::string, std::string> jobs;  // in the order of their names
+  std::map<std::string, std::string> jobs;  // sorted by name
   for (const auto& entry : std::filesystem::directory_iterator(DP_SOURCE_DIR "/docs/examples")) {
     if (entry.path().extension() != ".toml") continue;
     std::ifstream file(entry.path(), std::ios::binary);
@@ -222,7 +222,7 @@ Target job_target() {
           .run = [](const Input& input) { return check_job(input.files[0]); }};
 }
 
-/// Long and deep texts, up to more than a job may have.
+/// Long and deeply nested texts, some of them above the size limit of a job file.
 Target job_bomb_target() {
   static constexpr std::string_view kOpenings[] = {
       "",   "x = ",   "x = [", "x = {",      "[",     "[[",
@@ -246,7 +246,7 @@ Target job_bomb_target() {
 
 // ---- formats
 
-/// What `downpour train FILE` does before it trains.
+/// Does what `downpour train FILE` does before it trains, then checks the readers with that job.
 std::string check_sniffed(const std::string& path, uint64_t knobs) {
   auto facts = data::sniff(path);
   if (!facts) return check_error(facts.error(), path);

@@ -1,4 +1,4 @@
-// What peers and disks give: messages, images of partitions, manifests, run files.
+// Inputs from peers and disks: messages, batches, partition images, manifests, run files.
 #include <cstring>
 
 #include "shared/base/crc32c.h"
@@ -23,7 +23,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// Pointers, lists and ends of Cap'n Proto.
+/// Pointers, list headers and extreme values of Cap'n Proto.
 constexpr std::string_view kWords[] = {"\0\0\0\0\0\0\0\0"sv,
                                        "\xff\xff\xff\xff\xff\xff\xff\xff"sv,
                                        "\0\0\0\0\x01\0\0\0"sv,
@@ -56,7 +56,7 @@ std::string text_of(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// ---- messages: envelope, body; payload frames follow as files of their own
+// ---- messages: the first file is envelope and body, the other files are payload frames
 
 constexpr size_t kFrameBytesAt = 8, kFrameCrcAt = 12, kFrameCrcEnd = 16, kKeysBytesAt = 44,
                  kValuesBytesAt = 48;
@@ -122,7 +122,7 @@ Input mutated_batch(Rng& rng) {
   const auto bytes = wire::encode_batch(wire::random_batch(rng, 40, 80));
   const auto other = wire::encode_batch(wire::random_batch(rng, 40, 80));
   Input input{.files = {text_of(bytes->span())}};
-  const size_t from = one_in(rng, 4) ? 0 : 4;  // most begin as batches do
+  const size_t from = one_in(rng, 4) ? 0 : 4;  // most keep the first bytes of a batch
   std::string tail = input.files[0].substr(from);
   mutate(tail, text_of(other->span()), kWords, rng);
   input.files[0].replace(from, std::string::npos, tail);
@@ -174,7 +174,7 @@ std::string image_seed(Rng& rng) {
 Input mutated_image(Rng& rng) {
   std::string bytes = image_seed(rng);
   const size_t state =
-      std::min<size_t>(bytes.size(), 1024);  // rows, most of an image, are mere floats
+      std::min<size_t>(bytes.size(), 1024);  // the rest is mostly rows, which are plain floats
   std::string front = bytes.substr(0, state);
   mutate(one_in(rng, 3) ? bytes : front, image_seed(rng), kWords, rng);
   bytes.replace(0, std::min(state, bytes.size()), front);
@@ -251,7 +251,8 @@ std::string run_seed(Rng& rng) {
                                          .created_unix_s = 1}));
 }
 
-/// Refused by file, or written again it is the same.
+/// Checks that a file is either rejected with an error that names it, or survives being written and
+/// read again.
 template <typename Decode, typename Encode>
 std::string check_framed(const Input& input, Decode&& decode, Encode&& encode) {
   const auto read = decode(bytes_of(input.files[0]), "/run/x");
@@ -266,7 +267,8 @@ std::string check_framed(const Input& input, Decode&& decode, Encode&& encode) {
   const std::vector<uint8_t> bytes = encode(*read);
   const auto back = decode(bytes, "/run/x");
   if (!back) return str("what is written of it can't be read: ", back.error().what);
-  return encode(*back) == bytes ? "" : "what is written of it is another";  // NaNs are not equal
+  // Compares bytes, because a NaN is not equal to itself.
+  return encode(*back) == bytes ? "" : "what is written of it is another";
 }
 
 }  // namespace

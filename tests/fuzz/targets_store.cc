@@ -1,4 +1,4 @@
-// What a store of objects answers: pages of keys, and refusals.
+// Replies of an object store: pages of keys, and error documents.
 #include "shared/objects/listing.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/target.h"

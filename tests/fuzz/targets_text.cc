@@ -1,4 +1,4 @@
-// Formats of lines, plain and compressed.
+// Line-based formats, plain and compressed.
 #include "tests/fuzz/reading.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/target.h"
@@ -19,7 +19,7 @@ constexpr std::string_view kLibffm = R"toml(
 data.format = "libffm"
 data.fields = { label = {}, features = { type = "int64", shape = [-1] }, three = { column = "3", type = "int64", shape = [-1] } }
 )toml";
-/// Every kind of op: what docs/examples/transforms.toml has, with what it leaves out.
+/// Most transforms of docs/examples/transforms.toml, and crop.
 constexpr std::string_view kFields = R"toml(
 data.filter = "color != 'blue' || age > 20 && !missing(age)"
 [data.fields]
@@ -70,7 +70,7 @@ Target target_of(const std::string& folder, const std::string& name, const Forma
   return target_of_file(folder, name, format.job, [=](Rng& rng) {
     std::string bytes = mutated(format, rng);
     if (compress == nullptr) return bytes;
-    // Some in two pieces; some broken outside.
+    // Some files consist of two compressed pieces; some are mutated after compression.
     const size_t half = one_in(rng, 4) ? bytes.size() / 2 : 0;
     std::string packed = half > 0 ? compress(bytes.substr(0, half)) : "";
     packed += compress(bytes.substr(half));

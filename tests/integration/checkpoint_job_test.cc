@@ -1,4 +1,5 @@
-// Checkpoints of real jobs: taken beside the training, gone on from, damaged, begun from.
+// Checkpoints of real jobs: written during training, resumed from, damaged, and used for a warm
+// start.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -45,7 +46,7 @@ std::string job_text(const std::string& source, const std::string& train) {
          train + " }\n";
 }
 
-/// Manifests in the run's folder, oldest first.
+/// Returns the paths of the manifests in the run folder, oldest first.
 std::vector<std::string> manifests(const std::string& run) {
   std::vector<std::pair<int, std::string>> found;
   for (const auto& entry : std::filesystem::directory_iterator(run + "/checkpoints")) {
@@ -62,8 +63,8 @@ std::vector<std::string> manifests(const std::string& run) {
 }
 
 TEST_CASE(
-    "killed in mid-epoch a run goes on from a checkpoint of that epoch, on another number of "
-    "processes, and its account balances",
+    "a run that is killed inside an epoch resumes from a checkpoint of that epoch, with another "
+    "number of processes, and its account balances",
     "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 200000, 0);
@@ -79,7 +80,7 @@ TEST_CASE(
   REQUIRE(manifests(run).size() >= 2);
   train.signal(SIGKILL);
   train.wait(10);
-  CHECK(manifests(run).size() <= 3);  // two, and one that may have been just published
+  CHECK(manifests(run).size() <= 3);  // two, and possibly one that was just published
   std::filesystem::create_directories(run + "/moves");
   dir.write("runs/job/moves/move-1-9-ps-0-0-00000000000000ff.ckpt", "on its way when all died");
   const Json done = summary(dir, {"train", dir / "job.toml", "--ps", "2", "--workers", "2"});
@@ -93,8 +94,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "of a damaged checkpoint the place is told and the one before it is used; a half-deleted one "
-    "is no checkpoint",
+    "the place of damage in a checkpoint is reported and the checkpoint before it is used; a "
+    "checkpoint without its images is not used",
     "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 20000, 0);
@@ -111,9 +112,9 @@ TEST_CASE(
   INFO(again.err);
   CHECK(again.status == 0);
   CHECK(again.err.find(std::filesystem::path(all[2]).filename().string()) != std::string::npos);
-  CHECK(again.out.find("finished already") ==
-        std::string::npos);  // the last epoch was trained again
-  // A bit of an image flipped: found when it is read.
+  // The last epoch was trained again.
+  CHECK(again.out.find("finished already") == std::string::npos);
+  // A flipped bit of an image is detected when the image is read.
   const std::vector<std::string> now = manifests(run);
   const std::string image =
       std::filesystem::directory_iterator(
@@ -136,19 +137,19 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "checkpoints that hold only what was touched are gone on from, evaluated, warm started from "
-    "and inspected as whole ones",
+    "incremental checkpoints are resumed from, evaluated, warm started from and inspected like "
+    "full ones",
     "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 200000, 0, "20000");
   make_rows(dir, "test.svm", 2000, 1, "20000");
-  // Seldom a whole one: the last one of a run, too, builds on another.
+  // Full checkpoints are rare, so that even the last one of a run builds on another.
   const std::string checkpoint =
       "checkpoint = { every = \"50ms\", keep = 2, incremental = true, full_every = 100 }";
   dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100, " + checkpoint));
   Program train("downpour", {"train", dir / "job.toml", "--ps", "2"}, dir.path());
   const std::string run = dir / "runs/job";
-  const auto builds = [&] {  // the newest checkpoint builds on another
+  const auto builds = [&] {  // whether the newest checkpoint builds on another
     const Ended inspected = downpour(dir, {"inspect", run, "--json"});
     return inspected.status == 0 && !Json::parse(inspected.out)["builds_on"].empty();
   };
@@ -162,11 +163,11 @@ TEST_CASE(
   const Json done = summary(dir, {"train", dir / "job.toml", "--ps", "1", "--workers", "2"});
   REQUIRE(done["accounts"].size() == 3);
   for (const Json& account : done["accounts"]) CHECK(account["applied"] == 200000);
-  // Chance may make the last one the first of a new chain.
+  // The last checkpoint may happen to be the full one that starts a new chain.
   for (int epochs = 4; epochs < 8 && !builds(); ++epochs)
     summary(dir, {"train", dir / "job.toml", "--ps", "1", "--epochs", std::to_string(epochs)});
   REQUIRE(builds());
-  // Evaluated, and begun from, it is what the first batch of another run meets.
+  // Its evaluation gives the loss that the first batch of a warm-started run sees.
   const Json evaluated = summary(dir, {"eval", run, "--data", dir / "test.svm"});
   double expected = 0;
   for (const auto& output : evaluated["evaluations"][0]["outputs"].items())
@@ -178,7 +179,7 @@ TEST_CASE(
   CHECK(std::abs(next["accounts"][0]["loss"].get<double>() - expected) < 1e-6);
 }
 
-/// Flips a bit of every image of the newest checkpoint.
+/// Flips a bit in every image file of the newest checkpoint.
 void damage_newest(const std::string& run) {
   const std::string id = std::filesystem::path(manifests(run).back()).stem().string().substr(9);
   for (const auto& entry : std::filesystem::directory_iterator(run + "/checkpoints/" + id)) {
@@ -190,11 +191,11 @@ void damage_newest(const std::string& run) {
 }
 
 TEST_CASE(
-    "a ps that is killed comes back from an older checkpoint where the newest is damaged, and "
-    "every record still counts once",
+    "a killed ps is restored from an older checkpoint if the newest one is damaged, and every "
+    "record counts once",
     "[integration][checkpoint]") {
   const ScratchDir dir;
-  const int rows = kSanitized ? 60000 : 300000;  // an epoch takes long enough to be killed in
+  const int rows = kSanitized ? 60000 : 300000;  // long enough to kill a ps inside an epoch
   make_rows(dir, "train.svm", rows, 0);
   dir.write("job.toml", job_text("train.svm", "epochs = 4, batch_size = 20"));
   Program train("downpour", {"train", dir / "job.toml", "--ps", "2"}, dir.path());
@@ -223,7 +224,7 @@ TEST_CASE(
   for (const Json& account : done["accounts"]) CHECK(account["applied"] == rows);
 }
 
-TEST_CASE("a damaged checkpoint is an error where the job forbids an older one",
+TEST_CASE("a damaged checkpoint is an error if the job forbids falling back to an older one",
           "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 5000, 0);
@@ -238,8 +239,8 @@ TEST_CASE("a damaged checkpoint is an error where the job forbids an older one",
 }
 
 TEST_CASE(
-    "a warm start begins with the other run's variables: the first batch's loss before its update "
-    "is that run's evaluation of it",
+    "a warm start begins with the other run's variables: the loss of the first batch equals that "
+    "run's evaluation of it",
     "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "day1.svm", 20000, 0);
@@ -250,7 +251,7 @@ TEST_CASE(
   double expected = 0;
   for (const auto& output : evaluated["evaluations"][0]["outputs"].items())
     expected = output.value()["loss"];
-  // One batch is the whole day, so its loss is the epoch's.
+  // One batch contains the whole day, so the loss of the epoch is the loss of that batch.
   dir.write(
       "day2.toml",
       job_text("day2.svm", "epochs = 1, batch_size = 500, warm_start = { run = \"runs/day1\" }"));
@@ -270,7 +271,7 @@ TEST_CASE(
   INFO(refused.err);
   CHECK(refused.status == 78);
   CHECK(refused.err.find("is ftrl there and adagrad here") != std::string::npos);
-  CHECK(!std::filesystem::exists(dir / "runs/other/run"));  // nothing has begun
+  CHECK(!std::filesystem::exists(dir / "runs/other/run"));  // the run has not begun
   CHECK(downpour(dir,
                  {other[0], other[1], other[2], other[3], "--set", "train.warm_start.slots=false"})
             .status == 0);

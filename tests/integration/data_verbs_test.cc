@@ -1,4 +1,4 @@
-// downpour data and downpour shard as a user runs them: streams, exit codes, memory, Ctrl-C.
+// downpour data and downpour shard as a user runs them: output streams, exit codes, memory, Ctrl-C.
 #include <algorithm>
 #include <filesystem>
 #include <signal.h>
@@ -27,7 +27,7 @@ size_t entries(const std::string& folder) {
   return size_t(std::distance(fs::directory_iterator(folder), {}));
 }
 
-/// A file of `megabytes` of lines, each its own number and filling.
+/// Writes `megabytes` MiB of JSON lines, each with its number and padding, and returns the path.
 std::string make_lines(const ScratchDir& dir, size_t megabytes) {
   std::ofstream out(dir / "lines.jsonl", std::ios::binary);
   const std::string filling(200, 'x');
@@ -39,7 +39,8 @@ std::string make_lines(const ScratchDir& dir, size_t megabytes) {
   return dir / "lines.jsonl";
 }
 
-TEST_CASE("results are on stdout, all else on stderr, and bad data end with 65", "[integration]") {
+TEST_CASE("results go to stdout, everything else goes to stderr, and bad data end with 65",
+          "[integration]") {
   const ScratchDir dir;
   const std::string good = dir.write("good.csv", "x,label\n1,0\n2,1\n3,0\n");
   const std::string bad = dir.write(
@@ -52,7 +53,7 @@ TEST_CASE("results are on stdout, all else on stderr, and bad data end with 65",
   CHECK(head.status == 0);
   CHECK(head.out == "  x  label\n  1      0\n  2      1\n");
   CHECK_THAT(head.err, Contains("data: csv with header"));
-  CHECK(head.out.find('\x1b') + head.err.find('\x1b') + 2 == 0);  // npos twice
+  CHECK(head.out.find('\x1b') + head.err.find('\x1b') + 2 == 0);  // both are npos
   CHECK(downpour(dir, {"data", "head", good, "--quiet"}).err.empty());
   const Ended counted = downpour(dir, {"data", "count", good, bad, "--json"});
   CHECK(Json::parse(counted.out)["records"] == 206);
@@ -75,7 +76,7 @@ TEST_CASE("results are on stdout, all else on stderr, and bad data end with 65",
     CHECK_THAT(downpour(dir, {"data", verb, "--help"}).out, Contains("Examples:"));
 }
 
-TEST_CASE("a job has as many streams as the workers that are asked for", "[integration]") {
+TEST_CASE("a job has as many streams as the requested number of workers", "[integration]") {
   const ScratchDir dir;
   for (const char* name : {"a.svm", "b.svm", "c.svm"}) dir.write(name, "1 5:1\n0 6:1\n");
   const std::string job =
@@ -90,10 +91,10 @@ TEST_CASE("a job has as many streams as the workers that are asked for", "[integ
   for (const Json& shard : told["shards"]) CHECK(shard["worker"] == shard["file"]);
   const Ended head = downpour(dir, {"data", "head", job, "--worker", "1/3", "--json"});
   CHECK(std::count(head.out.begin(), head.out.end(), '\n') == 2);
-  CHECK(head.out.find("a.svm") + head.out.find("c.svm") + 2 == 0);  // npos twice
+  CHECK(head.out.find("a.svm") + head.out.find("c.svm") + 2 == 0);  // both are npos
 }
 
-TEST_CASE("head and stats show what a job's program makes of the records", "[integration]") {
+TEST_CASE("head and stats show the records that a job's program writes", "[integration]") {
   const ScratchDir dir;
   dir.write("raw.csv", "1,0\n2,1\n3,0\n");
   dir.write("drop.awk", "{ print $1 == 2 ? \"\" : $1 * 10 \",\" $2 }\n");
@@ -111,7 +112,7 @@ TEST_CASE("head and stats show what a job's program makes of the records", "[int
         3);
 }
 
-TEST_CASE("a part of a source is chosen before a program reads it", "[integration]") {
+TEST_CASE("records of a source are selected before a program reads them", "[integration]") {
   const ScratchDir dir;
   dir.write("a.csv", "1,0\n2,1\n3,0\n");
   dir.write("b.csv", "4,0\n5,1\n6,0\n7,1\n8,0\n");
@@ -135,8 +136,9 @@ TEST_CASE("a part of a source is chosen before a program reads it", "[integratio
   CHECK(std::count(seen.begin(), seen.end(), '\n') == 9);
 }
 
-TEST_CASE("a table that tells nothing of itself is read as its job says, and named line by line",
-          "[integration]") {
+TEST_CASE(
+    "a table whose format cannot be detected is read as its job declares, and bad lines are named",
+    "[integration]") {
   const ScratchDir dir;
   dir.write("odd.csv", "x,label\n1,0\n\"a\nb\xff\",1\n");
   dir.write("job.toml",
@@ -152,7 +154,8 @@ TEST_CASE("a table that tells nothing of itself is read as its job says, and nam
                  Contains("odd.csv:4: ") && Contains("b\\xff"));
 }
 
-TEST_CASE("shards can be trained on as they were named", "[integration]") {
+TEST_CASE("a job can train on shards under the names that downpour shard gave them",
+          "[integration]") {
   const ScratchDir dir;
   REQUIRE(downpour(dir, {"synth", dir / "a.csv", "--rows", "4000"}).status == 0);
   const Ended made = downpour(dir, {"shard", dir / "a.csv", "-o", dir / "out", "-n", "3", "--to",
@@ -172,7 +175,7 @@ TEST_CASE("shards can be trained on as they were named", "[integration]") {
   CHECK(downpour(dir, {"shard", dir / "a.csv", "-o", dir / "out"}).status == 73);
 }
 
-TEST_CASE("four times its memory is shuffled in it", "[integration]") {
+TEST_CASE("shard shuffles four times as many bytes as its memory limit", "[integration]") {
   const ScratchDir dir;
   const std::string lines = make_lines(dir, 400);
   const std::string program = std::string(DP_BIN_DIR) + "/downpour";
@@ -187,13 +190,14 @@ TEST_CASE("four times its memory is shuffled in it", "[integration]") {
   rusage used{};
   REQUIRE(::wait4(child, &status, 0, &used) == child);
   CHECK(WEXITSTATUS(status) == 0);
-  if (!kSanitized) CHECK(used.ru_maxrss * 1024 < 100'000'000);  // a sanitizer has memory of its own
+  if (!kSanitized) CHECK(used.ru_maxrss * 1024 < 100'000'000);  // a sanitizer adds its own memory
   uint64_t bytes = 0;
   for (const auto& file : fs::directory_iterator(out)) bytes += file.file_size();
   CHECK(bytes == fs::file_size(lines));
 }
 
-TEST_CASE("Ctrl-C ends it with 130 and leaves nothing", "[integration]") {
+TEST_CASE("Ctrl-C and SIGTERM end shard with 128 + signal number and leave no files",
+          "[integration]") {
   const ScratchDir dir;
   const ScratchDir logs;
   const std::string lines = make_lines(dir, 300);
@@ -201,7 +205,7 @@ TEST_CASE("Ctrl-C ends it with 130 and leaves nothing", "[integration]") {
     Program shard("downpour",
                   {"shard", lines, "-o", dir / "out", "--shuffle", "--compress", "gzip"},
                   logs.path());
-    while (entries(dir.path()) < 2) ::usleep(1000);  // the folder that is being filled
+    while (entries(dir.path()) < 2) ::usleep(1000);  // waits for the output folder
     shard.signal(number);
     const Ended ended = shard.wait(60);
     CHECK(ended.status == 128 + number);
@@ -209,7 +213,7 @@ TEST_CASE("Ctrl-C ends it with 130 and leaves nothing", "[integration]") {
   }
 }
 
-TEST_CASE("one Ctrl-C ends a look at data whose program says nothing", "[integration]") {
+TEST_CASE("one Ctrl-C ends data stats while its program writes nothing", "[integration]") {
   const ScratchDir dir;
   dir.write("d.csv", "x,label\n1,0\n2,1\n");
   dir.write("job.toml",

@@ -1,4 +1,4 @@
-// The examples about input, as a user runs them: on data that our own verbs make.
+// The examples about input, run as a user does, on data that Downpour or the test makes.
 #include <string>
 #include <vector>
 
@@ -21,7 +21,7 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments)
   return ended;
 }
 
-/// The closing summary of a training of an example; `more` are its other arguments.
+/// Trains an example with the additional arguments `more`, and returns the final summary.
 Json trained(const ScratchDir& dir, const std::string& example,
              const std::vector<std::string>& more) {
   INFO(example);
@@ -36,14 +36,14 @@ Json trained(const ScratchDir& dir, const std::string& example,
   return Json::parse(ended.out);
 }
 
-/// Clicks in four files; their glob.
+/// Makes clicks in four files, and returns a glob of them.
 std::string make_clicks(const ScratchDir& dir) {
   downpour(dir, {"synth", dir / "clicks.tsv", "--rows", std::to_string(kRows)});
   downpour(dir, {"shard", dir / "clicks.tsv", "-o", dir / "parts", "-n", "4"});
   return dir / "parts/*.tsv";
 }
 
-TEST_CASE("the example of JSON lines reads members of members, and those that its filter leaves",
+TEST_CASE("the JSON lines example reads nested members and the records that pass its filter",
           "[integration]") {
   const ScratchDir dir;
   std::string text;
@@ -63,7 +63,7 @@ TEST_CASE("the example of JSON lines reads members of members, and those that it
   CHECK(account["filtered"] == kRows - wanted);
 }
 
-TEST_CASE("the example of TFRecord takes Examples with a tensor inside and a bag of words",
+TEST_CASE("the TFRecord example reads Examples with a serialized tensor and a bag of words",
           "[integration]") {
   const ScratchDir dir;
   std::string file;
@@ -91,7 +91,7 @@ TEST_CASE("the example of TFRecord takes Examples with a tensor inside and a bag
   CHECK(summary["evaluations"].back()["outputs"]["class"]["accuracy"] > 0.9);
 }
 
-TEST_CASE("the examples of sharding count every record as often as they say", "[integration]") {
+TEST_CASE("the sharding examples apply every record as often as they state", "[integration]") {
   const ScratchDir dir;
   const std::string clicks = make_clicks(dir);
   for (const std::string policy : {"auto", "file", "data", "off"}) {
@@ -103,8 +103,7 @@ TEST_CASE("the examples of sharding count every record as often as they say", "[
 }
 
 TEST_CASE(
-    "the parts of the example of a source's part hold every record once, without those that are "
-    "evaluated",
+    "the splits of the source-part example contain every record once, except the evaluated ones",
     "[integration]") {
   const ScratchDir dir;
   const std::string clicks = make_clicks(dir);
@@ -123,8 +122,9 @@ TEST_CASE(
   CHECK(applied == kRows - 1000);
 }
 
-TEST_CASE("the example of an interleave counts every record once, that of steps a part of them",
-          "[integration]") {
+TEST_CASE(
+    "the interleave example applies every record once, and the steps example only some of them",
+    "[integration]") {
   const ScratchDir dir;
   const std::string clicks = make_clicks(dir);
   const Json joined = trained(dir, "interleave", {"--set", "data.source=" + clicks});
@@ -136,7 +136,7 @@ TEST_CASE("the example of an interleave counts every record once, that of steps 
   CHECK(part["accounts"][0]["shards_left"] > 0);
 }
 
-TEST_CASE("the example of a mix reads its sources in their shares", "[integration]") {
+TEST_CASE("the mix example reads its sources in the shares of their weights", "[integration]") {
   const ScratchDir dir;
   downpour(dir, {"synth", dir / "eu.tsv", "--rows", "3000"});
   downpour(dir, {"synth", dir / "us.tsv", "--rows", "1000", "--stream", "1"});
@@ -145,15 +145,14 @@ TEST_CASE("the example of a mix reads its sources in their shares", "[integratio
                                 "data.source[1].path=" + (dir / "us.tsv")});
   for (const Json& account : summary["accounts"]) {
     const int applied = account["applied"];
-    CHECK(applied > 3800);  // of 3,000 and twice 1,000: the first ends
+    CHECK(applied > 3800);  // about 3,000 / 0.7: the first source ends the epoch
     CHECK(applied < 4700);
     CHECK(account["unread_bytes"][0] == 0);
     CHECK(account["unread_bytes"][1] > 0);
   }
 }
 
-TEST_CASE("the example of arrays trains on folders that downpour shard has written",
-          "[integration]") {
+TEST_CASE("the arrays example trains on folders that downpour shard has written", "[integration]") {
   constexpr int kArrayRows = 300;
   const ScratchDir dir;
   std::string text;
@@ -178,7 +177,7 @@ TEST_CASE("the example of arrays trains on folders that downpour shard has writt
   CHECK(summary["evaluations"][0]["outputs"]["stars"]["rmse"].is_number());
 }
 
-TEST_CASE("the example of a program between the files and the fields drops and makes what it says",
+TEST_CASE("the record-program example drops and makes the records that its program describes",
           "[integration]") {
   const ScratchDir dir;
   std::string text;

@@ -1,4 +1,4 @@
-// Input processes, with real ones: what they read is what the workers would have read.
+// Real input processes: they read what the workers would have read.
 #include <algorithm>
 #include <csignal>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Counter rows, and a job for them: after E epochs every weight is E.
+/// Makes counter rows and a job for them. After E epochs every weight is E.
 void make_counter(const ScratchDir& dir, int rows, int epochs, const std::string& cluster) {
   std::string all;
   for (int i = 0; i < rows; ++i) all += counter_row(i);
@@ -40,7 +40,7 @@ Json train(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
   return Json::parse(ended.out);
 }
 
-/// Bytes of files read by the processes of a role.
+/// Returns how many bytes of files the processes of a role have read.
 uint64_t read_by(const Json& done, const std::string& role) {
   uint64_t bytes = 0;
   for (const Json& process : done["processes"])
@@ -56,7 +56,7 @@ void check_balanced(const Json& done, int64_t rows, size_t epochs) {
   }
 }
 
-/// Input processes among the children of `parent`.
+/// Returns the input processes among the children of `parent`.
 std::vector<pid_t> inputs_of(const Program& parent) {
   std::vector<pid_t> found;
   for (const pid_t pid : parent.children("downpour-worker")) {
@@ -67,7 +67,7 @@ std::vector<pid_t> inputs_of(const Program& parent) {
   return found;
 }
 
-/// The only one, once a shard has ended.
+/// Waits until a shard has ended, then kills the only input process.
 void kill_input(const Program& training, const ScratchDir& dir) {
   std::vector<pid_t> inputs;
   for (int i = 0; i < 10'000 && inputs.empty(); ++i) {
@@ -81,7 +81,7 @@ void kill_input(const Program& training, const ScratchDir& dir) {
 
 }  // namespace
 
-TEST_CASE("two workers with two input processes over tcp apply every record once, and read nothing",
+TEST_CASE("two workers with two input processes over tcp apply every record once and read no file",
           "[integration]") {
   const ScratchDir dir;
   make_counter(dir, 20'000, 2,
@@ -91,12 +91,12 @@ TEST_CASE("two workers with two input processes over tcp apply every record once
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{2, 20'000}});
   const auto bytes = uint64_t(read_text(dir / "all.svm").size());
   CHECK(read_by(with, "worker") == 0);
-  CHECK(read_by(with, "input") >= 2 * bytes * 9 / 10);  // the last shards' heartbeats may be late
+  CHECK(read_by(with, "input") >= 2 * bytes * 9 / 10);  // the last heartbeats may be late
   int inputs = 0;
   for (const Json& process : with["processes"]) {
     if (process["role"] != "input") continue;
     ++inputs;
-    CHECK(process["read_bytes"] > bytes / 4);  // both had their share
+    CHECK(process["read_bytes"] > bytes / 4);  // both input processes have read a share
     CHECK(process["sent_bytes"] > 0);
     CHECK(process["cpu_seconds"] > 0);
     CHECK(process["rss_bytes_max"] > 0);
@@ -110,8 +110,9 @@ TEST_CASE("two workers with two input processes over tcp apply every record once
   }
 }
 
-TEST_CASE("with one batch in flight the model is the same, bit for bit, whoever reads",
-          "[integration]") {
+TEST_CASE(
+    "with one batch in flight the model is the same bit for bit, with and without input processes",
+    "[integration]") {
   const ScratchDir dir;
   REQUIRE(Program("downpour",
                   {"synth", dir / "train.svm", "--rows", "20000", "--ids", "50", "--numeric", "4",
@@ -127,7 +128,8 @@ TEST_CASE("with one batch in flight the model is the same, bit for bit, whoever 
             "train = { epochs = 2, batch_size = 100, in_flight = 1 }\n"
             "eval = { holdout = 0.1 }\n");
   const auto trained = [&](const std::string& inputs) {
-    // One thread computes in either case: kernels cut their sums by the data alone.
+    // One batch is computed at a time in either case. Kernels split their sums by the data alone,
+    // so the number of threads does not matter.
     const Json done = train(dir, {"--fresh", "--transport", "tcp", "--input-workers", inputs});
     CHECK((read_by(done, "worker") == 0) == (inputs != "0"));
     const Ended told =
@@ -146,7 +148,7 @@ TEST_CASE("with one batch in flight the model is the same, bit for bit, whoever 
   CHECK(outputs(without.first) == outputs(with.first));
 }
 
-TEST_CASE("an input process killed in mid-epoch loses nothing, and is started again",
+TEST_CASE("an input process that is killed inside an epoch loses no record and is restarted",
           "[integration]") {
   const ScratchDir dir;
   make_counter(dir, 200'000, 3, "cluster = { workers = 2, input_workers = 2 }\n");
@@ -178,7 +180,7 @@ TEST_CASE("an input process killed in mid-epoch loses nothing, and is started ag
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{3, 200'000}});
 }
 
-TEST_CASE("without any input process left the workers read for themselves", "[integration]") {
+TEST_CASE("workers read for themselves when no input process is left", "[integration]") {
   const ScratchDir dir;
   make_counter(dir, 200'000, 2, "cluster = { workers = 2, input_workers = 1, restarts = 0 }\n");
   Program training("downpour", {"train", dir / "job.toml", "--log-format", "json"}, dir.path());
@@ -193,8 +195,7 @@ TEST_CASE("without any input process left the workers read for themselves", "[in
   CHECK(read_text(dir / "run/logs/worker-0.log").find("reads for itself") != std::string::npos);
 }
 
-TEST_CASE("one compressed file is read once, by an input process, for all workers",
-          "[integration]") {
+TEST_CASE("an input process reads one compressed file once for all workers", "[integration]") {
   const ScratchDir dir;
   make_counter(dir, 100'000, 2, "cluster = { workers = 3, input_workers = 1 }\n");
   const std::string bytes = gzipped(read_text(dir / "all.svm"));
@@ -209,7 +210,8 @@ TEST_CASE("one compressed file is read once, by an input process, for all worker
       CHECK(process["read_bytes"].get<double>() == Approx(2.0 * double(bytes.size())).epsilon(0.1));
   }
   CHECK(read_by(done, "worker") == 0);
-  // A reader that dies begins again, and gives the pieces that are left.
+  // An input process that dies is restarted. It reads the file from the start and serves the
+  // remaining pieces.
   std::vector<std::string> arguments = {"train", dir / "job.toml", "--log-format", "json",
                                         "--fresh"};
   arguments.insert(arguments.end(), compressed.begin(), compressed.end());
@@ -222,7 +224,7 @@ TEST_CASE("one compressed file is read once, by an input process, for all worker
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{2, 100'000}});
 }
 
-TEST_CASE("a program runs at the input process, started by hand; the worker may not start it",
+TEST_CASE("the input process, started by hand, runs the program; the worker may not start it",
           "[integration]") {
   const ScratchDir dir;
   std::string all;
@@ -259,7 +261,7 @@ TEST_CASE("a program runs at the input process, started by hand; the worker may 
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{2, 10'000}});
 }
 
-TEST_CASE("an input process that may not start the job's program says so and ends",
+TEST_CASE("an input process without permission to start the job's program reports that and ends",
           "[integration]") {
   const ScratchDir dir;
   dir.write("make.sh", "echo 1 1:1\n");
@@ -277,7 +279,7 @@ TEST_CASE("an input process that may not start the job's program says so and end
   CHECK_THAT(ended.err, Catch::Matchers::Contains("--allow-exec"));
 }
 
-TEST_CASE("a bad record that an input process meets ends the job with its place, or is skipped",
+TEST_CASE("a bad record that an input process reads ends the job with its place, or is skipped",
           "[integration]") {
   const ScratchDir dir;
   make_counter(dir, 5000, 1, "cluster = { workers = 1, input_workers = 1 }\n");
@@ -290,7 +292,7 @@ TEST_CASE("a bad record that an input process meets ends the job with its place,
   CHECK(done["accounts"][0]["applied"] == 5000);
 }
 
-TEST_CASE("the number of input processes may change when a run goes on", "[integration]") {
+TEST_CASE("the number of input processes may change when a run resumes", "[integration]") {
   const ScratchDir dir;
   make_counter(dir, 5000, 1, "cluster = { workers = 1, input_workers = 1 }\n");
   check_balanced(train(dir), 5000, 1);

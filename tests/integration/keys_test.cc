@@ -1,4 +1,5 @@
-// Keys on real processes: who may join a job over tcp, and what a worker's key is good for.
+// Keys with real processes: which processes may join a job over tcp, and what a worker's key
+// permits.
 #include <arpa/inet.h>
 #include <chrono>
 #include <filesystem>
@@ -45,7 +46,7 @@ void make_job(const ScratchDir& dir, int epochs) {
                 std::to_string(epochs) + ", batch_size = 100, reduction = \"sum\" }\n");
 }
 
-/// Every epoch read every record once.
+/// Checks that every epoch read and applied every record once.
 void check_balanced(const Ended& ended, size_t epochs) {
   INFO(ended.err);
   REQUIRE(ended.status == 0);
@@ -87,9 +88,8 @@ std::string free_address() {
 
 }  // namespace
 
-TEST_CASE(
-    "local processes over tcp have keys that only their user can read, without being asked to",
-    "[integration][keys]") {
+TEST_CASE("local processes over tcp get keys by default, and only their user can read them",
+          "[integration][keys]") {
   const ScratchDir dir;
   make_job(dir, 2);
   const Ended done =
@@ -110,7 +110,7 @@ TEST_CASE(
   size_t keyed = 0;
   for (const Json& hello : events_of(dir, "hello"))
     keyed += hello["endpoint"].get<std::string>().find("?key=") != std::string::npos ? 1 : 0;
-  CHECK(keyed == 3);  // two ps and an input process
+  CHECK(keyed == 3);  // two ps and one input process
   for (const auto& entry : fs::recursive_directory_iterator(dir / "run")) {
     if (!entry.is_regular_file() || entry.path().extension() == ".key") continue;
     const std::string text = read_text(entry.path());
@@ -118,7 +118,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a process by hand needs keys or --insecure, and says which", "[integration][keys]") {
+TEST_CASE("a process started by hand needs --keys or --insecure, and the error names both",
+          "[integration][keys]") {
   const ScratchDir dir;
   for (const char* program : {"downpour-ps", "downpour-worker"}) {
     const Ended ended = Program(program, {"--chief", free_address()}, dir.path()).wait(20);
@@ -152,7 +153,7 @@ TEST_CASE("--insecure trains without keys and warns", "[integration][keys]") {
   CHECK_THAT(done.out, Catch::Contains("\"insecure\":true"));
 }
 
-/// A program of an attacker that holds a key.
+/// An attacker's program that holds a key.
 class Client {
  public:
   Client(const transport::KeyPair& own, const transport::AllowList& allowed)
@@ -163,7 +164,7 @@ class Client {
     REQUIRE(peer);
     peer_ = *peer;
   }
-  /// The first answer that `wanted` takes, or an empty one after `seconds`.
+  /// Sends a request. Returns the first reply of type Body, or nothing after `seconds`.
   template <typename Body>
   std::optional<wire::Message> ask(wire::Body body, uint64_t run = 0, int seconds = 10) {
     wire::Message message{.envelope = {.run = run, .request = RequestId{++request_}},
@@ -241,11 +242,12 @@ TEST_CASE("a worker's key is good for a worker and nothing else", "[integration]
     CHECK(std::get<wire::Refused>(refused->body).code == ErrorCode::kPermission);
     CHECK_THAT(std::get<wire::Refused>(refused->body).what,
                Catch::Contains("`worker`") && Catch::Contains("DP-2715"));
-    CHECK(refused->envelope.run == 0);  // it learns nothing of the run
+    CHECK(refused->envelope.run == 0);  // the reply does not reveal the run
   }
   CHECK(events_of(dir, "refused").size() == 3);
 
-  // As a worker it learns the run, the ps and their incarnations: this opens nothing else.
+  // As a worker it learns the run, the ps and their incarnations. This knowledge permits nothing
+  // else.
   Client worker(*worker_key, folder->allowed);
   worker.connect(chief_endpoint);
   const auto welcome = worker.ask<wire::Welcome>(hello_as(wire::Role::kWorker, ++number));
@@ -280,14 +282,14 @@ TEST_CASE("a worker's key is good for a worker and nothing else", "[integration]
   }
   CHECK(fs::is_empty(outside));
 
-  // A key of another run opens no connection at all.
+  // A key of another run cannot connect at all.
   const auto other = transport::make_keys(dir / "other", transport::one_key_a_role());
   REQUIRE(other);
   Client stranger(*transport::read_key_file(dir / "other/worker.key"), other->allowed);
   stranger.connect(chief_endpoint);
   CHECK_FALSE(stranger.ask<wire::Welcome>(hello_as(wire::Role::kWorker, ++number), 0, 1));
 
-  // The programs refuse to start in another role, and to obey a chief with a worker's key.
+  // The programs refuse to start in another role, and do not accept a chief with a worker's key.
   const std::string file = keys + "/worker.key";
   CHECK(Program("downpour-ps", {"--chief", address, "--keys", file}, dir.path()).wait(20).status ==
         78);

@@ -1,4 +1,5 @@
-// A real job whose tables outgrow what a ps may hold: it ends with a reason, and resumes with more.
+// A real job whose tables exceed cluster.ps_memory: it ends with the reason, and resumes with more
+// memory.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -26,8 +27,8 @@ uint64_t table_bytes_max(const Json& done) {
 }
 
 TEST_CASE(
-    "a job whose tables outgrow cluster.ps_memory ends with the table's name, and resumes with "
-    "more",
+    "a job whose tables exceed cluster.ps_memory ends with the table's name, and resumes with more "
+    "memory",
     "[integration]") {
   const ScratchDir dir;
   const Ended made =

@@ -1,5 +1,5 @@
-// Programs as sources, with real processes: rows counted by id, by a model whose weights are the
-// counts.
+// Programs as sources, with real processes. The weights of the counter model show how often each
+// row was applied.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -22,7 +22,8 @@ namespace {
 constexpr int kRows = 10'000;
 constexpr int kEpochs = 2;
 
-/// A job whose source is the script: sh, in which `sh rows.sh FROM TO` writes rows.
+/// Makes a job whose source is a shell script. In it, `sh rows.sh FROM TO` writes the rows FROM to
+/// TO - 1.
 void make_job(const ScratchDir& dir, const std::string& script, const std::string& source,
               int input_workers = 0) {
   std::string all;
@@ -42,7 +43,7 @@ void make_job(const ScratchDir& dir, const std::string& script, const std::strin
           std::to_string(input_workers) + " }\n");
 }
 
-/// Which workers were leased something.
+/// Returns the workers that have received a lease.
 std::set<int> workers_of(const ScratchDir& dir) {
   std::set<int> workers;
   std::ifstream in(dir / "run/events.jsonl");
@@ -66,7 +67,7 @@ std::vector<std::string> lines_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a program's epoch is read once for four workers, each row counts once",
+TEST_CASE("a program's epoch is read once for four workers, and each row counts once",
           "[integration]") {
   const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
   CAPTURE(source);
@@ -83,7 +84,7 @@ TEST_CASE("a program's epoch is read once for four workers, each row counts once
   CHECK_THAT(looked.err, Catch::Matchers::Contains("this job's data is what a program writes"));
 }
 
-TEST_CASE("an input process feeds a program's epoch to all workers at once, run once",
+TEST_CASE("an input process runs a program once per epoch and feeds all workers at the same time",
           "[integration]") {
   const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
   CAPTURE(source);
@@ -97,8 +98,10 @@ TEST_CASE("an input process feeds a program's epoch to all workers at once, run 
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("of a program that never ends an epoch is what is taken, for all workers, run once",
-          "[integration]") {
+TEST_CASE(
+    "an epoch of an endless program has the selected records, for all workers, with one run of the "
+    "program",
+    "[integration]") {
   const int input_workers = GENERATE(0, 1);
   const ScratchDir dir;
   make_job(dir,
@@ -115,8 +118,7 @@ TEST_CASE("of a program that never ends an epoch is what is taken, for all worke
   if (input_workers > 0) CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("arrays that a program writes feed all workers through an input process",
-          "[integration]") {
+TEST_CASE("an input process feeds arrays that a program writes to all workers", "[integration]") {
   const ScratchDir dir;
   std::filesystem::create_directory(dir / "arrays");
   const auto write = [&](const std::string& name, int begin, int end) {
@@ -152,7 +154,7 @@ TEST_CASE("arrays that a program writes feed all workers through an input proces
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("the summary says that a job waits for a slow program", "[integration]") {
+TEST_CASE("the summary shows that a job waits for a slow program", "[integration]") {
   const ScratchDir dir;
   make_job(dir, "sh rows.sh 0 5000\nsleep 2.5\nsh rows.sh 5000 10000\n", "records = 10000");
   const Ended trained =
@@ -171,7 +173,7 @@ TEST_CASE("the summary says that a job waits for a slow program", "[integration]
   CHECK(std::stoi(trained.out.substr(queue + 34)) < 40);
 }
 
-TEST_CASE("the examples of generators train", "[integration]") {
+TEST_CASE("the generator examples train", "[integration]") {
   for (const auto& [example, records] :
        {std::pair{"generator", 200'000U}, std::pair{"stateful-generator", 100'000U}}) {
     INFO(example);
@@ -184,7 +186,8 @@ TEST_CASE("the examples of generators train", "[integration]") {
                               .wait(120);
     INFO(trained.err);
     REQUIRE(trained.status == 0);
-    // Its `records` are what was computed, which on a slow machine a second lease may add to.
+    // The `records` of the summary count computed records. On a slow machine a backup lease can add
+    // to them, so this test uses the accounts.
     uint64_t applied = 0;
     const auto done = nlohmann::json::parse(trained.out);
     for (const auto& account : done["accounts"]) applied += account["applied"].get<uint64_t>();
@@ -192,7 +195,7 @@ TEST_CASE("the examples of generators train", "[integration]") {
   }
 }
 
-TEST_CASE("a program that is cut by number runs once a shard, each row counts once",
+TEST_CASE("a program with replay = shard runs once per shard, and each row counts once",
           "[integration]") {
   const ScratchDir dir;
   make_job(dir,
@@ -210,7 +213,8 @@ TEST_CASE("a program that is cut by number runs once a shard, each row counts on
 
 namespace {
 
-/// Trains, and kills whoever runs the program once it has written some rows. -1: nobody did.
+/// Trains, and kills the process that reads the program after some rows. The script writes the id
+/// of that process to the file `parent`.
 Ended train_with_a_kill(const ScratchDir& dir) {
   Program training("downpour", train(dir), dir.path());
   for (int i = 0; i < 400 && lines_of(dir / "parent").empty(); ++i)
@@ -224,7 +228,8 @@ Ended train_with_a_kill(const ScratchDir& dir) {
 }  // namespace
 
 TEST_CASE(
-    "when the process that reads a program dies the next one reads it again: each row counts once",
+    "when the process that reads a program dies, another one reads it again, and each row counts "
+    "once",
     "[integration]") {
   const int input_workers = GENERATE(0, 1);
   const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
@@ -242,7 +247,7 @@ TEST_CASE(
   CHECK(done[input_workers == 0 ? "workers_lost" : "restarts"] >= 1);
 }
 
-TEST_CASE("a program that gives other records the second time stops the job: not replayable",
+TEST_CASE("a program that writes other records the second time ends the job as not replayable",
           "[integration]") {
   const int input_workers = GENERATE(0, 1);
   const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
@@ -258,7 +263,8 @@ TEST_CASE("a program that gives other records the second time stops the job: not
   CHECK_THAT(trained.err, Catch::Matchers::Contains("the input is not replayable"));
 }
 
-TEST_CASE("a program that fails ends the job with its words", "[integration]") {
+TEST_CASE("the error of a failed program contains what the program wrote to stderr",
+          "[integration]") {
   const ScratchDir dir;
   make_job(dir, "sh rows.sh 0 100\necho the database is gone >&2\nexit 7\n", "replay = \"epoch\"");
   const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
@@ -267,8 +273,7 @@ TEST_CASE("a program that fails ends the job with its words", "[integration]") {
              Catch::Matchers::Contains("the program ended with status 7: the database is gone"));
 }
 
-TEST_CASE("a worker that was started by hand runs a program only if it is allowed to",
-          "[integration]") {
+TEST_CASE("a worker started by hand runs a program only with --allow-exec", "[integration]") {
   for (const bool allowed : {false, true}) {
     const ScratchDir dir;
     make_job(dir, "echo run >> runs\nsh rows.sh 0 10000\n", "records = 10000");
@@ -297,8 +302,9 @@ TEST_CASE("a worker that was started by hand runs a program only if it is allowe
   }
 }
 
-TEST_CASE("what a program makes of the records is trained, each once, in as many runs as shards",
-          "[integration]") {
+TEST_CASE(
+    "records that a program writes are trained once each, and the program runs once per shard",
+    "[integration]") {
   const ScratchDir dir;
   std::string raw, kept;
   int rows = 0;
@@ -334,7 +340,7 @@ TEST_CASE("what a program makes of the records is trained, each once, in as many
   CHECK(rows_by_count(dir, {"kept.svm"}) == std::map<int, int>{{kEpochs, rows}});
   CHECK(lines_of(dir / "runs").size() >= kEpochs * 9);
 
-  // A run folder may come from others: its programs start only where the user says so.
+  // A run folder may come from another user, so its programs start only with --allow-exec.
   dir.write("counters.sh", "touch started\nexec cat\n");
   for (const char* verb : {"predict", "eval"}) {
     const Ended refused =
@@ -354,8 +360,10 @@ TEST_CASE("what a program makes of the records is trained, each once, in as many
   CHECK_THAT(failed.err, Catch::Matchers::Contains("one line for each that it reads"));
 }
 
-TEST_CASE("a program is told whether its records are trained, held out, or learned from",
-          "[integration]") {
+TEST_CASE(
+    "a program receives the purpose of its records: training, evaluation, or learning of "
+    "parameters",
+    "[integration]") {
   const ScratchDir dir;
   std::string rows;
   for (int i = 0; i < 600; ++i) rows += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
@@ -375,7 +383,7 @@ TEST_CASE("a program is told whether its records are trained, held out, or learn
   CHECK(told.size() == 3);
   CHECK(told["train 0"] > 0);
   CHECK(told["train 0"] == told["train 1"]);
-  CHECK(told["eval 0"] > told["train 0"]);  // evaluations, and what is learned beforehand
+  CHECK(told["eval 0"] > told["train 0"]);  // evaluations, and learning before training
 }
 
 }  // namespace downpour::testing

@@ -1,4 +1,4 @@
-// Records that can't be trained on, and where a record went: what a user of the programs sees.
+// Records that can't be trained on, and `downpour explain`, as a user sees them.
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments)
   return Program("downpour", arguments, dir.path()).wait(120);
 }
 
-/// Records that anything can be learned from, but for `odd` in line `line`.
+/// Makes a job with good records, except for `odd` in line `line` (counted from 1; 0 for none).
 void make_job(const ScratchDir& dir, int line, const std::string& odd, const std::string& train) {
   std::string text;
   for (int i = 1; i <= kRows; ++i) {
@@ -41,7 +41,7 @@ Json summary(const Ended& ended) {
   return Json::parse(ended.out);
 }
 
-/// Both epochs did without one batch, and the rest counts once.
+/// Checks that both epochs left out one batch and applied all other records once.
 void check_without_one_batch(const Json& done) {
   REQUIRE(done["accounts"].size() == 2);
   for (const Json& account : done["accounts"]) {
@@ -58,7 +58,7 @@ bool holds(const std::string& text, const std::string& part) {
 }
 
 TEST_CASE(
-    "a loss that is not finite stops the job and says which records, or their batch is left out",
+    "a loss that is not finite ends the job and names the records, or their batch is left out",
     "[integration]") {
   const ScratchDir dir;
   make_job(dir, 777, "1e25 5:1e20", "");
@@ -88,7 +88,7 @@ TEST_CASE(
   CHECK(holds(told.out, "the epoch is complete"));
 }
 
-TEST_CASE("a record that can't be read fails the job, or its batch is left out where the job may",
+TEST_CASE("a record that can't be read ends the job, or its batch is left out if the job allows it",
           "[integration]") {
   const ScratchDir dir;
   make_job(dir, 1234, "1 x:y", "");
@@ -98,7 +98,7 @@ TEST_CASE("a record that can't be read fails the job, or its batch is left out w
   check_without_one_batch(
       summary(downpour(dir, {"train", dir / "job.toml", "--fresh", "--set", "train.quarantine=true",
                              "--workers", "2", "--log-format", "json"})));
-  // The same in words.
+  // The same in the text output.
   const Ended said =
       downpour(dir, {"train", dir / "job.toml", "--fresh", "--set", "train.quarantine=true"});
   CHECK(holds(said.out, "quarantined 100"));
@@ -117,7 +117,7 @@ TEST_CASE("explain shows both attempts at a shard whose first worker was killed"
             "train = { epochs = 2, batch_size = 100 }\n");
   Program train("downpour", {"train", dir / "job.toml", "--workers", "2", "--quiet"}, dir.path());
   const std::string events = dir / "runs/job/events.jsonl";
-  const auto leased = [&](const char* worker) {  // whoever holds nothing yet has nothing to lose
+  const auto leased = [&](const char* worker) {  // a worker without a lease has nothing to lose
     return holds(read_text(events), std::string("\"worker\":") + worker);
   };
   for (int i = 0; i < 6000 && !(leased("0") && leased("1")); ++i) usleep(5000);
@@ -127,7 +127,7 @@ TEST_CASE("explain shows both attempts at a shard whose first worker was killed"
   const Ended ended = train.wait(180);
   INFO(ended.err);
   REQUIRE(ended.status == 0);
-  // Where the killed worker's shard began.
+  // Finds the first byte of the killed worker's shard.
   uint64_t begin = 0, epoch = UINT64_MAX, shard = 0;
   std::istringstream lines(read_text(events));
   for (std::string line; std::getline(lines, line);) {
@@ -153,7 +153,7 @@ TEST_CASE("explain shows both attempts at a shard whose first worker was killed"
   CHECK(holds(of_epoch, "applied once at every partition"));
 }
 
-TEST_CASE("explain says what is wrong with a question about a record", "[integration]") {
+TEST_CASE("explain reports what is wrong with a question about a record", "[integration]") {
   const ScratchDir dir;
   make_job(dir, 0, "", "");
   REQUIRE(downpour(dir, {"train", dir / "job.toml", "--quiet"}).status == 0);
@@ -175,7 +175,7 @@ TEST_CASE("explain says what is wrong with a question about a record", "[integra
   const Ended good = asked({"train.svm:4000", "--run", run});
   CHECK(good.status == 0);
   CHECK(holds(good.out, "applied once at every partition"));
-  // Other data: which record was in which batch can't be told any more.
+  // After the data have changed, the batch of a record is unknown.
   dir.write("train.svm", "1 1:1\n0 2:1\n");
   const Ended changed = asked({dir / "train.svm:1", "--run", run});
   CHECK(changed.status == 78);

@@ -1,4 +1,4 @@
-// Real processes that are killed and started again, by hand, on fixed addresses: the job goes on.
+// Real processes on fixed addresses that are killed and started again by hand. The job continues.
 #include <arpa/inet.h>
 #include <memory>
 #include <signal.h>
@@ -30,7 +30,7 @@ std::string free_address() {
   return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
-/// A chief, two ps and two workers of one job, each a process of its own.
+/// A chief, two ps and two workers of one job, each in its own process.
 struct Cluster {
   ScratchDir dir;
   std::string chief_at = free_address();
@@ -54,7 +54,7 @@ struct Cluster {
     for (int i = 0; i < 2; ++i) start_ps(i);
     for (int i = 0; i < 2; ++i) start_worker(i);
   }
-  /// The chief makes them.
+  /// Returns the folder of the keys, which the chief makes.
   std::string keys() const { return dir / "runs/job/keys"; }
   void start_chief(const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {dir / "job.toml", "--bind", chief_at, "--json"};
@@ -85,7 +85,7 @@ struct Cluster {
     for (size_t at = text.find(event); at != std::string::npos; at = text.find(event, at + 1)) ++n;
     return n;
   }
-  /// Waits until the event file holds `text` more than `before` times.
+  /// Waits until the event file contains `text` more than `before` times.
   void wait_for(const std::string& text, size_t before) {
     for (int i = 0; i < 12000 && count(text) <= before; ++i) usleep(5000);
     INFO(text);
@@ -110,8 +110,8 @@ struct Cluster {
 };
 
 TEST_CASE(
-    "a ps and then the chief are killed and started again: nobody else is, and every record counts "
-    "once",
+    "a ps and then the chief are killed and restarted: no other process restarts, and every record "
+    "counts once",
     "[integration]") {
   Cluster c;
   c.wait_for("\"event\":\"published\"", 0);
@@ -121,7 +121,8 @@ TEST_CASE(
   c.start_ps(1);
   c.wait_for("\"event\":\"view\"", views);
   c.wait_for("\"event\":\"published\"", c.count("\"event\":\"published\""));
-  // A shard later every ps has heard what that checkpoint sealed: what stands below it is restored.
+  // A shard later every ps has received `Sealed` for that checkpoint. Otherwise the new chief might
+  // restore a partition that has sealed fewer epochs.
   c.wait_for("\"event\":\"ended\"", c.count("\"event\":\"ended\""));
   c.kill9(c.chief);
   sleep(1);
@@ -130,7 +131,7 @@ TEST_CASE(
   c.check_end();
 }
 
-TEST_CASE("everything is killed at once: the same commands go on from the newest checkpoint",
+TEST_CASE("after all processes are killed, the same commands resume from the newest checkpoint",
           "[integration]") {
   Cluster c;
   c.wait_for("\"event\":\"published\"", 1);
@@ -144,7 +145,7 @@ TEST_CASE("everything is killed at once: the same commands go on from the newest
   CHECK(published >= 2);
 }
 
-TEST_CASE("two chiefs in one folder: the second says who is there; with --takeover the first stops",
+TEST_CASE("a second chief in a folder names the first one; with --takeover the first one ends",
           "[integration]") {
   Cluster c;
   c.wait_for("\"event\":\"ended\"", 0);
@@ -155,7 +156,8 @@ TEST_CASE("two chiefs in one folder: the second says who is there; with --takeov
   CHECK(second.err.find("another chief runs the job in this folder (host ") != std::string::npos);
   CHECK(second.err.find("pid " + std::to_string(c.chief->pid())) != std::string::npos);
   CHECK(second.err.find("--takeover") != std::string::npos);
-  // A zombie: it hangs, another takes the run, and when it wakes it finds that out.
+  // The first chief is paused, another one takes over the run, and the first one detects that when
+  // it continues.
   c.chief->signal(SIGSTOP);
   Program newer("downpour-chief", {c.dir / "job.toml", "--bind", free_address(), "--takeover"},
                 c.dir.path());

@@ -1,5 +1,5 @@
-// Sources that are more than a list of files: mixes, repeated ones, stdin, lists of names; rows
-// counted by id.
+// Sources that are more than a list of files: mixes, repeated sources, stdin, lists of names. The
+// weights of the counter model show how often each row was applied.
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -30,7 +30,8 @@ void make_job(const ScratchDir& dir, const std::string& source, int epochs) {
                             "cluster = { ps = 2, workers = 2 }\n");
 }
 
-/// The exit status of a training, in a shell that puts `before` in front of it.
+/// Trains with the arguments `after`, in a shell that puts `before` in front of the command.
+/// Returns the exit status.
 int train(const ScratchDir& dir, const std::string& before, const std::string& after = "") {
   const std::string command = "cd " + dir.path() + " && " + before + std::string(DP_BIN_DIR) +
                               "/downpour train job.toml --log-format json --quiet " + after +
@@ -48,8 +49,8 @@ Json trained(const ScratchDir& dir, const std::string& before = "") {
 }  // namespace
 
 TEST_CASE(
-    "of a mix each record is read at most once, in shares that the weights say, and the "
-    "account tells what was not",
+    "a mix reads each record at most once, in the shares of the weights, and the account shows the "
+    "unread bytes",
     "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 3000);
@@ -59,7 +60,7 @@ TEST_CASE(
   const Json& account = done["accounts"][0];
   CHECK(account["read"] == account["applied"]);
   const std::map<int, int> b = rows_by_count(dir, {"b.svm"}), a = rows_by_count(dir, {"a.svm"});
-  CHECK(b == std::map<int, int>{{1, 1000}});  // the first that ends is read whole
+  CHECK(b == std::map<int, int>{{1, 1000}});  // the source that ends first is read completely
   REQUIRE(a.contains(1));
   CHECK(a.at(1) > 900);
   CHECK(a.at(1) < 1100);
@@ -71,7 +72,7 @@ TEST_CASE(
   CHECK(account["unread_bytes"][1] == 0);
 }
 
-TEST_CASE("CSV records of several lines count once each, wherever their file is cut",
+TEST_CASE("CSV records of several lines count once each, wherever their file is split",
           "[integration]") {
   const ScratchDir dir;
   std::string text = "id,\"a\nnote\",label\n";
@@ -96,7 +97,8 @@ TEST_CASE("CSV records of several lines count once each, wherever their file is 
              Catch::Matchers::Contains("1 file, ") && Catch::Matchers::Contains(", in 32 shards"));
 }
 
-TEST_CASE("a source of which an epoch would read nothing can't be mixed in", "[integration]") {
+TEST_CASE("a source from which an epoch would read nothing cannot be part of a mix",
+          "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 100);
   make_rows(dir, "b.svm", 100, 20'000);
@@ -107,7 +109,8 @@ TEST_CASE("a source of which an epoch would read nothing can't be mixed in", "[i
         std::string::npos);
 }
 
-TEST_CASE("a repeated source counts so often an epoch, the others once", "[integration]") {
+TEST_CASE("a repeated source counts as often as it is repeated in an epoch, the others once",
+          "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 300);
   make_rows(dir, "b.svm", 300, 500);
@@ -117,9 +120,8 @@ TEST_CASE("a repeated source counts so often an epoch, the others once", "[integ
   CHECK(rows_by_count(dir, {"b.svm"}) == std::map<int, int>{{2, 200}});
 }
 
-TEST_CASE(
-    "what comes on stdin is read once and kept, so that every epoch and a resumed run have it",
-    "[integration]") {
+TEST_CASE("stdin is read once and stored, so that every epoch and a resumed run read it",
+          "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 500);
   make_job(dir, "\"-\"", 2);
@@ -129,7 +131,7 @@ TEST_CASE(
   CHECK(trained(dir, "< /dev/null ").at("accounts").size() == 3);
   CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{3, 500}});
 
-  // Who waits is told for what.
+  // While the run waits for stdin, it reports that.
   make_job(dir, "\"-\"", 1);
   const std::string slowly = "cd " + dir.path() + " && (cat a.svm; sleep 6) | " + DP_BIN_DIR +
                              "/downpour train job.toml --fresh > out 2> err";
@@ -143,9 +145,8 @@ TEST_CASE(
   CHECK(read_text(empty / "err").find("nothing came on stdin") != std::string::npos);
 }
 
-TEST_CASE(
-    "a program that gives nothing again runs once, for all epochs, workers and runs that go on",
-    "[integration]") {
+TEST_CASE("a program with replay = none runs once for all epochs, workers and resumed runs",
+          "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 500);
   dir.write("once.sh", "echo $DOWNPOUR_PURPOSE >> runs; cat a.svm; [ $(wc -l < runs) = 1 ]\n");
@@ -160,11 +161,11 @@ TEST_CASE(
   CHECK(read_text(dir / "err").find("the program is not run") != std::string::npos);
   CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{3, 500}});
   CHECK(read_text(dir / "runs") == "train\n");
-  // What it wrote before it failed is not kept.
+  // The output of a failed program is discarded.
   CHECK(train(dir, "", "--fresh") == 65);
   CHECK(read_text(dir / "err").find("the program ended with status 1") != std::string::npos);
 
-  // Of two sources with the same words each has its own run.
+  // Two sources with the same text run the program separately.
   const ScratchDir two;
   make_rows(two, "train.svm", 0, 500);
   make_rows(two, "eval.svm", 0, 40);
@@ -189,7 +190,8 @@ TEST_CASE(
   CHECK(std::filesystem::is_empty(empty / "run/sources"));
 }
 
-TEST_CASE("one Ctrl-C while a source is kept ends the run before it begins", "[integration]") {
+TEST_CASE("one Ctrl-C while a source is being stored ends the run before it begins",
+          "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 500);
   const auto check_stopped = [&](int status) {
@@ -197,14 +199,15 @@ TEST_CASE("one Ctrl-C while a source is kept ends the run before it begins", "[i
     CHECK(read_text(dir / "err").find("the run has not begun") != std::string::npos);
     CHECK(std::filesystem::is_empty(dir / "run/sources"));
   };
-  const std::string interrupted = "timeout --preserve-status -s INT 3 ";  // begun by then
+  // After three seconds the run is reading its source.
+  const std::string interrupted = "timeout --preserve-status -s INT 3 ";
   make_job(dir, "\"-\"", 1);
   check_stopped(train(dir, "(cat a.svm; sleep 8) | " + interrupted));
   make_job(dir, "{ exec = [\"sh\", \"-c\", \"cat a.svm; sleep 1000\"], replay = \"none\" }", 1);
   check_stopped(train(dir, interrupted));
 }
 
-TEST_CASE("only a run takes what is on stdin, only the first one, and only under its lock",
+TEST_CASE("only a run reads stdin, only the first start does, and only under the lock of the run",
           "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 300);
@@ -243,7 +246,7 @@ TEST_CASE("only a run takes what is on stdin, only the first one, and only under
   CHECK(read_text(dir / "err").find("named twice") != std::string::npos);
 }
 
-TEST_CASE("with a cache a worker reads the files once, and every record counts in each epoch",
+TEST_CASE("with a cache a worker reads the files once, and every record counts once in each epoch",
           "[integration]") {
   for (const char* cache : {"memory", "file"}) {
     const ScratchDir dir;
@@ -264,12 +267,12 @@ TEST_CASE("with a cache a worker reads the files once, and every record counts i
     const uint64_t all = std::filesystem::file_size(dir / "a.svm");
     CHECK(read_bytes("off") == 4 * all);
     CHECK(read_bytes(cache) == all);
-    // One that has no room for anything keeps nothing.
+    // A cache that is too small for a shard stores nothing.
     if (std::string(cache) == "memory") CHECK(read_bytes("memory --set data.memory=1") == 4 * all);
   }
 }
 
-TEST_CASE("a range of numbers, made clicks and a list of names are sources", "[integration]") {
+TEST_CASE("a range of numbers, synthetic clicks and a list of names are sources", "[integration]") {
   const ScratchDir dir;
   dir.write(
       "job.toml",
@@ -280,7 +283,8 @@ TEST_CASE("a range of numbers, made clicks and a list of names are sources", "[i
   CHECK_FALSE(std::filesystem::exists(dir / "run"));
   CHECK(trained(dir)["accounts"][0]["applied"] == 1000);
 
-  // Clicks, and others of the same model; each text is a file of its own.
+  // Two streams of training clicks and one of evaluation clicks. Each is stored in a file of its
+  // own.
   const ScratchDir clicks;
   clicks.write("job.toml",
                "run_dir = \"run\"\ndata.source = [\"synth:3000,ids=50\", \"synth:1000,ids=50,"

@@ -1,4 +1,5 @@
-// Jobs that end inside an epoch, or whose epochs have no end of their own; rows counted by id.
+// Jobs that end inside an epoch, or whose sources never end. The weights of the counter model show
+// how often each row was applied.
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -39,7 +40,7 @@ Json trained(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
 
 }  // namespace
 
-TEST_CASE("a job of steps ends inside an epoch, and with more steps it goes on in it",
+TEST_CASE("a job with train.steps ends inside an epoch, and continues in it with more steps",
           "[integration]") {
   const ScratchDir dir;
   make_job(dir, "source = \"rows.svm\", shard_records = 64", "steps = 20");
@@ -48,7 +49,7 @@ TEST_CASE("a job of steps ends inside an epoch, and with more steps it goes on i
     const Json done = trained(dir, {"--steps", std::to_string(steps)});
     const int had = done["steps"];
     CHECK(had >= steps);
-    CHECK(had < steps + 12);  // what two workers may have in flight beyond it
+    CHECK(had < steps + 12);  // batches that two workers may have in flight
     CHECK(done["steps_wanted"] == steps);
     applied = 0;
     for (const Json& account : done["accounts"]) {
@@ -62,7 +63,7 @@ TEST_CASE("a job of steps ends inside an epoch, and with more steps it goes on i
     std::map<int, int> rows = rows_by_count(dir, {"rows.svm"});
     int counted = 0;
     for (const auto& [times, n] : rows) counted += times * n;
-    CHECK(counted == applied);  // exactly what the accounts say
+    CHECK(counted == applied);  // the weights agree with the accounts
     CHECK(rows.rbegin()->first - rows.begin()->first <= 1);
   }
   const Json again = trained(dir, {"--steps", "80"});
@@ -70,7 +71,7 @@ TEST_CASE("a job of steps ends inside an epoch, and with more steps it goes on i
   CHECK(rows_by_count(dir, {"rows.svm"}).rbegin()->first == (applied + kRows - 1) / kRows);
 }
 
-TEST_CASE("explain and inspect tell a part of an epoch from a whole one", "[integration]") {
+TEST_CASE("explain and inspect distinguish a partial epoch from a complete one", "[integration]") {
   const ScratchDir dir;
   make_job(dir, "source = \"rows.svm\", shard_records = 64", "steps = 12");
   const Json account = trained(dir)["accounts"].back();
@@ -78,7 +79,7 @@ TEST_CASE("explain and inspect tell a part of an epoch from a whole one", "[inte
   REQUIRE(left > 0);
   REQUIRE(shards + left == 10);
   int applied = 0;
-  for (int row = 32; row < kRows; row += 64) {  // one of each shard
+  for (int row = 32; row < kRows; row += 64) {  // one row of each shard
     const Ended told =
         Program("downpour",
                 {"explain", dir / "rows.svm:" + std::to_string(row), "--run", dir / "run"},
@@ -95,7 +96,7 @@ TEST_CASE("explain and inspect tell a part of an epoch from a whole one", "[inte
   CHECK(seen.out.find("a part: " + std::to_string(left) + " shards left") != std::string::npos);
 }
 
-TEST_CASE("an epoch of a program without an end has steps_per_epoch batches", "[integration]") {
+TEST_CASE("an epoch of an endless program has steps_per_epoch batches", "[integration]") {
   const ScratchDir dir;
   dir.write("endless.sh",
             "i=$((DOWNPOUR_EPOCH * 100))\n"
@@ -111,7 +112,7 @@ TEST_CASE("an epoch of a program without an end has steps_per_epoch batches", "[
   // Rows 0..79, 100..179, 200..279, each once.
   CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{0, kRows - 240}, {1, 240}});
 
-  // Or the job ends in its first one, at the end of a piece.
+  // With train.steps the job ends in the first epoch, at the end of a shard.
   const std::string endless = dir / "endless.sh";
   const ScratchDir once;
   make_job(once, "source = { exec = [\"sh\", \"" + endless + "\"] }, shuffle = \"off\"",
@@ -133,7 +134,7 @@ TEST_CASE("an epoch of a program without an end has steps_per_epoch batches", "[
   CHECK(refused.err.find("would need a count first") != std::string::npos);
 }
 
-TEST_CASE("joined shards and windows count every row once an epoch", "[integration]") {
+TEST_CASE("joined shards and shuffle windows count every row once per epoch", "[integration]") {
   for (const std::string sharding : {"auto", "data"}) {
     const ScratchDir dir;
     make_job(dir,

@@ -1,4 +1,5 @@
-// Who reads what: rows counted by id, by a model whose weights are the counts.
+// Sharding: which worker reads which records. The weights of the counter model show how often each
+// row was applied.
 #include <algorithm>
 #include <map>
 
@@ -39,14 +40,14 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments)
   return Program("downpour", arguments, dir.path()).wait(120);
 }
 
-/// Rows by how often they counted.
+/// Returns the number of rows by how often they were applied.
 std::map<int, int> counted(const ScratchDir& dir, int files) {
   std::vector<std::string> names;
   for (int f = 0; f < files; ++f) names.push_back("f" + std::to_string(f) + ".svm");
   return rows_by_count(dir, names);
 }
 
-/// What each worker says that it read, and what its time went into, adds up.
+/// Checks that the workers' records, bytes and seconds are consistent with the summary.
 void check_workers(const nlohmann::json& done, int workers) {
   uint64_t records = 0;
   uint64_t bytes = 0;
@@ -78,7 +79,8 @@ void check_workers(const nlohmann::json& done, int workers) {
 }  // namespace
 
 TEST_CASE(
-    "of 1, 2, 3 or 7 files auto, file and data count every row once an epoch, off once a stream",
+    "with 1, 2, 3 or 7 files, auto, file and data count every row once per epoch, and off once per "
+    "stream",
     "[integration]") {
   for (const int workers : {1, 2}) {
     for (const int files : {1, 2, 3, 7}) {
@@ -107,7 +109,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("of a source's first records the rest is not read, whoever shards", "[integration]") {
+TEST_CASE("only the first records of a source are read with take, under every sharding",
+          "[integration]") {
   for (const char* sharding : {"auto", "data"}) {
     const ScratchDir dir;
     make_rows(dir, 3, 2);
@@ -120,7 +123,7 @@ TEST_CASE("of a source's first records the rest is not read, whoever shards", "[
     const auto done = nlohmann::json::parse(trained.out);
     for (const auto& account : done["accounts"]) {
       CHECK(account["applied"] == 100);
-      CHECK(account["shards"] <= 8);  // of 18 an epoch, or 36
+      CHECK(account["shards"] <= 8);  // instead of 18, or 36 with sharding = "data"
     }
     const auto explained = [&](const char* record) {
       return downpour(dir, {"explain", dir / record, "--run", dir / "run"}).out;
@@ -131,7 +134,7 @@ TEST_CASE("of a source's first records the rest is not read, whoever shards", "[
   }
 }
 
-TEST_CASE("what is read and not chosen counts as bytes read", "[integration]") {
+TEST_CASE("records that are read but not selected count as bytes read", "[integration]") {
   const ScratchDir dir;
   make_rows(dir, 1, 2);
   const Ended trained =
@@ -149,7 +152,7 @@ TEST_CASE("what is read and not chosen counts as bytes read", "[integration]") {
 }
 
 TEST_CASE(
-    "a worker reads the stream of its index, and of a part of a source only that part is trained",
+    "a worker reads the stream of its index, and only the selected records of a source are trained",
     "[integration]") {
   const ScratchDir dir;
   make_rows(dir, 7, 3);

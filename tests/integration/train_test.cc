@@ -1,4 +1,4 @@
-// Real processes, real files: what a user of the programs sees.
+// Training with real processes and real files, as a user sees it.
 #include <algorithm>
 #include <signal.h>
 #include <sstream>
@@ -18,7 +18,7 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments,
   return Program("downpour", arguments, dir.path()).wait(seconds);
 }
 
-// 20,000 rows whose labels follow their fields, as libsvm, and a job for them.
+// Makes libsvm rows whose labels depend on their fields, and a job for them.
 void make_clicks(const ScratchDir& dir, const std::string& more = "", int rows = 20000) {
   const Ended made = downpour(dir, {"synth", dir / "train.svm", "--rows", std::to_string(rows),
                                     "--ids", "50", "--numeric", "4", "--categorical", "6"});
@@ -82,11 +82,11 @@ TEST_CASE(
     reached.push_back(auc(done));
   }
   CHECK(reached[0] > 0.6);
-  // 2,000 held-out rows; runs differ only by the order in which batches met.
+  // About 2,000 rows are held out. Runs differ only in the order in which batches are applied.
   for (const double other : reached) CHECK(std::abs(reached[0] - other) < 0.01);
 }
 
-TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]") {
+TEST_CASE("a worker that is killed inside an epoch costs time, but no records", "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "", 200000);
   Program train(
@@ -94,7 +94,7 @@ TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]
       with({"train", dir / "job.toml", "--ps", "2", "--workers", "2", "--set", "train.epochs=3"},
            kJson),
       dir.path());
-  // Both work: each has been leased something.
+  // Waits until each worker has received a lease.
   const auto leased = [&](const char* worker) {
     return read_text(dir / "runs/job/events.jsonl").find(std::string("\"worker\":") + worker) !=
            std::string::npos;
@@ -111,8 +111,10 @@ TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]
   CHECK(done["workers_lost"] == 1);
 }
 
-TEST_CASE("Ctrl-C saves, says how to go on, and the same command finishes with a balancing account",
-          "[integration]") {
+TEST_CASE(
+    "Ctrl-C saves the state and prints how to resume, and the same command finishes with a "
+    "balanced account",
+    "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "", 200000);
   Program train("downpour", {"train", dir / "job.toml", "--set", "train.epochs=10"}, dir.path());
@@ -128,7 +130,7 @@ TEST_CASE("Ctrl-C saves, says how to go on, and the same command finishes with a
   check_balanced(done, 200000, 10);
 }
 
-TEST_CASE("a finished job says so, and a changed frozen key is named with both values",
+TEST_CASE("a finished job reports that, and a changed frozen key is named with both values",
           "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);
@@ -144,7 +146,8 @@ TEST_CASE("a finished job says so, and a changed frozen key is named with both v
   CHECK(more.status == 0);
 }
 
-TEST_CASE("a data file alone is enough, and the job chosen for it is kept", "[integration]") {
+TEST_CASE("train accepts a data file without a job, and stores the job that it chose",
+          "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);
   const Ended ended =
@@ -159,9 +162,10 @@ TEST_CASE("a data file alone is enough, and the job chosen for it is kept", "[in
   CHECK(dry.out.find("Memory per ps") != std::string::npos);
 }
 
-TEST_CASE("a data file alone stops at its best epoch, and eval uses that epoch", "[integration]") {
+TEST_CASE("training a data file without a job stops early, and eval uses the best epoch",
+          "[integration]") {
   const ScratchDir dir;
-  // 200,000 different ids in 3,000 rows: the model learns the rows by heart and gets worse.
+  // With 10,000 ids per column and only 3,000 rows the model overfits and gets worse.
   REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status ==
           0);
   const std::vector<std::string> train = {
@@ -177,10 +181,10 @@ TEST_CASE("a data file alone stops at its best epoch, and eval uses that epoch",
   CHECK(done["stopped_early"] == true);
   CHECK(evaluations.size() == best + 2);
   for (const Json& evaluation : evaluations) CHECK(loss(evaluation) >= loss(evaluations[best - 1]));
-  // The same records, evaluated with the checkpoint that was kept.
+  // Evaluates the same records with the checkpoint of the best epoch.
   const Json again = summary(downpour(dir, with({"eval", dir / "few"}, kJson)));
   CHECK(loss(again["evaluations"][0]) == Approx(loss(evaluations[best - 1])).epsilon(1e-6));
-  // The newest checkpoint holds the last epoch, and its loss is another one.
+  // The newest checkpoint is of the last epoch, which has a higher loss.
   CHECK(loss(evaluations.back()) > 1.001 * loss(evaluations[best - 1]));
   const Ended finished = downpour(dir, with(train, {"--quiet"}));
   CHECK(finished.status == 0);
@@ -206,7 +210,7 @@ TEST_CASE("a model that predicts worse than a constant is reported as such", "[i
         std::string::npos);
 }
 
-TEST_CASE("eval and predict read the saved model and change nothing of it", "[integration]") {
+TEST_CASE("eval and predict read the saved model and do not change it", "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);
   REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
@@ -224,7 +228,7 @@ TEST_CASE("eval and predict read the saved model and change nothing of it", "[in
   const Ended blind =
       downpour(dir, {"predict", dir / "runs/job", "--data", dir.write("new.svm", unlabelled)});
   CHECK(blind.status == 0);
-  CHECK(blind.out == predicted.out);  // in the order of the data: another cut of it changes nothing
+  CHECK(blind.out == predicted.out);  // in data order, however the data are split
   CHECK(downpour(dir, {"inspect", dir / "runs/job"}).out == before);
 }
 
@@ -243,7 +247,7 @@ TEST_CASE("a bad record ends the job with its place, or is skipped and counted",
   CHECK(done["accounts"][0]["read"] == 20001);
 }
 
-TEST_CASE("processes started by hand find the chief, and end with it", "[integration]") {
+TEST_CASE("processes started by hand find the chief and end with it", "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "cluster = { ps = 1, workers = 1 }\n");
   const std::string chief_at = "ipc://" + dir / "chief";
@@ -259,7 +263,7 @@ TEST_CASE("processes started by hand find the chief, and end with it", "[integra
   CHECK(worker.wait(10).status == 0);
 }
 
-TEST_CASE("a ps joins and another leaves while training goes on, and every record counts once",
+TEST_CASE("a ps joins and another one leaves during training, and every record counts once",
           "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "cluster = { ps = 2, workers = 2 }\n", 40000);
@@ -275,7 +279,7 @@ TEST_CASE("a ps joins and another leaves while training goes on, and every recor
   Program first("downpour-ps", ps(0), dir.path()), second("downpour-ps", ps(1), dir.path());
   Program worker("downpour-worker", {"--chief", chief_at, "--threads", "1"}, dir.path());
   Program guest("downpour-worker", {"--chief", chief_at, "--threads", "1"}, dir.path());
-  REQUIRE(chief.saw("\"epoch\":0,", 60));  // the first account
+  REQUIRE(chief.saw("\"epoch\":0,", 60));  // after the first account
   Program third("downpour-ps", ps(2), dir.path());
   REQUIRE(chief.saw("ps 2 joins", 20));
   REQUIRE(chief.saw("\"epoch\":4,", 60));
@@ -307,7 +311,8 @@ TEST_CASE("a process that finds no chief reports it and ends", "[integration]") 
   }
 }
 
-TEST_CASE("without a terminal no carriage return and no escape is printed", "[integration]") {
+TEST_CASE("without a terminal no carriage return and no escape sequence is printed",
+          "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);
   const Ended ended = downpour(dir, {"train", dir / "job.toml"});
@@ -317,7 +322,7 @@ TEST_CASE("without a terminal no carriage return and no escape is printed", "[in
   }
 }
 
-TEST_CASE("wrong verbs and flags end with 64 and a hint", "[integration]") {
+TEST_CASE("unknown verbs and missing arguments end with 64 and a hint", "[integration]") {
   const ScratchDir dir;
   const Ended verb = downpour(dir, {"trian", "x"});
   CHECK(verb.status == 64);

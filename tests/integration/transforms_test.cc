@@ -1,4 +1,4 @@
-// The example of transforms, as a user runs it: trained, gone on with, evaluated, asked.
+// The transforms example as a user runs it: train, resume, eval, predict.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ std::string articles(int rows) {
   return text;
 }
 
-TEST_CASE("the example of transforms trains, goes on, is evaluated and predicts", "[integration]") {
+TEST_CASE("the transforms example trains, resumes, is evaluated and predicts", "[integration]") {
   const ScratchDir dir;
   const std::string example = std::string(DP_SOURCE_DIR) + "/docs/examples/transforms.toml";
   const std::string data = dir.write("a.csv", articles(3000)), run = dir / "run";
@@ -42,7 +42,7 @@ TEST_CASE("the example of transforms trains, goes on, is evaluated and predicts"
   const std::string job = read_text(run + "/job.toml");
   CHECK(job.find("op = \"standardize\", mean = ") != std::string::npos);
   CHECK(job.find("op = \"min_max\", min = 15.0, max = 78.0") != std::string::npos);
-  // Other data behind the first epoch: what was learned stays.
+  // The data change after the first epoch. The learned parameters stay.
   dir.write("a.csv", articles(1000) + "0,500,1,red,1,x,1\n");
   train("2");
   CHECK(read_text(run + "/job.toml").find("min = 15.0, max = 78.0") != std::string::npos);

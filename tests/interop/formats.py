@@ -1,6 +1,9 @@
-"""What TensorFlow and NumPy write, read here; and TFRecords of ours, read by TensorFlow: all values equal.
+"""Compares values of files that Downpour, NumPy and TensorFlow write and read.
 
-formats.py PROGRAM FOLDER; PROGRAM is interop-records. Prints a line a check, and JSON last. Exit status 1 where one failed.
+Downpour reads files of NumPy and TensorFlow, and TensorFlow reads TFRecords of Downpour.
+
+formats.py PROGRAM FOLDER, where PROGRAM is interop-records. Prints a line for each failed check,
+then JSON. Exits with 1 if a check has failed.
 """
 import csv
 import itertools
@@ -25,7 +28,10 @@ def check(what, good, detail=""):
 
 
 def read(data, sparse=(), dense=()):
-    """The records that a job with this `data` reads; its fields by whether they give keys or numbers."""
+    """Returns the records that a job with this `data` reads, or its error message as a text.
+
+    `sparse` names the fields that give keys, and `dense` the fields that give numbers.
+    """
     layers, ends = [], []
     if sparse:
         layers.append({"name": "_wide", "type": "linear", "inputs": list(sparse)})
@@ -101,7 +107,7 @@ def numpy_checks():
         records = read(data, sparse=["k"], dense=["a", "b"])
         good = isinstance(records, list) and all(numbers_equal(records, f, arrays[f]) for f in "aby")
         check(f"npz: {name}", good and [record["k"] for record in records] == [[int(k)] for k in arrays["k"]], str(records)[:200])
-    # A generator: batches of any size on its stdout.
+    # A program that writes batches of different sizes to its stdout.
     arrays = {"a": some("<f8", (1000, 3), rng), "b": some(">i4", (1000,), rng), "y": some("f4", (1000,), rng)}
     np.savez(FOLDER / "generated.npz", **arrays)
     (FOLDER / "generate.py").write_text(
@@ -163,7 +169,7 @@ def tensorflow_checks():
         same = all(len(record["words"]) == len(words[i]) and all(keys.setdefault(w, k) == k for w, k in zip(words[i], record["words"]))
                    for i, record in enumerate(records))
         check(what, same and len(set(keys.values())) == len(keys), "words")
-    # Records that are tensors.
+    # Records that are serialized tensors.
     path = str(FOLDER / "tensors.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for i in range(count):
@@ -171,7 +177,7 @@ def tensorflow_checks():
     records = read({"source": path, "format": "tfrecord", "record": "tensor", "target": ["y"],
                     "fields": {"y": {"column": "0"}, "rest": {"column": "1", "shape": [3]}}}, dense=["rest"])
     check("tfrecord read here: tensors", isinstance(records, list) and numbers_equal(records, "y", x[:, :1]) and numbers_equal(records, "rest", x[:, 1:]), str(records)[:200])
-    # Ours, read by TensorFlow, which checks every checksum.
+    # TensorFlow reads TFRecords of Downpour and checks every checksum.
     path = str(FOLDER / "ours.tfrecord")
     subprocess.run([PROGRAM, "write", path, str(count)], check=True)
     spec = {"ids": tf.io.FixedLenFeature([3], tf.int64), "x": tf.io.FixedLenFeature([], tf.float32),
@@ -186,7 +192,7 @@ def tensorflow_checks():
         good &= tensor.shape == (2, 1) and tensor.numpy().ravel().tolist() == [i * 0.25, -i * 0.25]
         seen += 1
     check("tfrecord of ours read by TensorFlow", good and seen == count, f"{seen} records")
-    # The same of what `downpour shard` makes of JSON lines.
+    # The same for TFRecords that `downpour shard` makes from JSON lines.
     lines = FOLDER / "rows.jsonl"
     lines.write_text("".join(json.dumps({"id": int(longs[i, 0]), "x": [float(v) for v in x[i]], "word": f"w{i % 7}", "price": i * 0.25 + 0.125}) + "\n" for i in range(count)))
     spec = {"id": tf.io.FixedLenFeature([], tf.int64), "x": tf.io.FixedLenFeature([4], tf.float32),
@@ -200,7 +206,7 @@ def tensorflow_checks():
             int(row["id"]) == longs[i, 0] and np.array_equal(row["x"].numpy(), x[i]) and row["word"].numpy() == f"w{i % 7}".encode()
             and float(row["price"]) == i * 0.25 + 0.125 for i, row in enumerate(rows))
         check("tfrecord of ours read by TensorFlow", good, f"shards {compression or 'plain'}: {len(rows)} records")
-    # A table whose cells hold line breaks, as Python writes it.
+    # A table with line breaks in its cells, as the csv module of Python writes it.
     path = FOLDER / "quoted.csv"
     texts = ["plain", "two\nlines", 'a "quote"', "break at its end\n", "\n", "\r\n", 'comma, "and"\n\nbreaks', ""]
     with open(path, "w", encoding="utf-8", newline="") as file:

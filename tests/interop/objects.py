@@ -1,7 +1,9 @@
-"""Objects of a store that is not ours: moto's S3, filled by boto3, whose signatures it checks with botocore. What is trained from s3:// is what is trained
-from the same bytes as files.
+"""Trains from s3:// and from the same bytes as files, and compares both.
 
-objects.py BIN FOLDER. Prints a line a failed check, and JSON last. Exit status 1 where one failed.
+The store is moto's S3, which boto3 fills. It checks the signatures of requests with botocore.
+
+objects.py BIN FOLDER. Prints a line for each failed check, then JSON. Exits with 1 if a check has
+failed.
 """
 import gzip
 import json
@@ -22,7 +24,8 @@ import botocore.exceptions
 BIN, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
 BUCKET = "test.bucket-1"
 ROWS = 6000
-# A row's only feature is its id, and its target so large that the weight grows by exactly 1 each time the row counts: the gradient is -2^31, the rate 2^-31.
+# The only feature of a row is its id. Its target is so large that the weight grows by exactly 1
+# each time the row is applied: the gradient is -2^31, and the learning rate is 2^-31.
 COUNTER = """\
 partitions = 16
 data = { source = SOURCE, format = "libsvm", shard_records = 200 }
@@ -49,7 +52,7 @@ def environment(**variables):
 
 
 class Store:
-    """moto's, in a process of its own."""
+    """The moto server in a child process."""
 
     def __init__(self):
         with socket.socket() as free:
@@ -72,7 +75,7 @@ class Store:
                             config=botocore.config.Config(s3={"addressing_style": "path"}))
 
     def check_keys(self):
-        """From now on requests must be signed by a user that may."""
+        """From now on the store requires that requests are signed by a user with permission."""
         request = urllib.request.Request(f"{self.url}/moto-api/reset-auth", data=b"0", method="POST", headers={"Content-Type": "text/plain"})
         urllib.request.urlopen(request, timeout=10).close()
 
@@ -109,7 +112,10 @@ def train(job, run, env, *flags):
 
 
 def same_training(s3, env):
-    """Every record counts once an epoch, and the model is the files' model."""
+    """Checks that every record counts once per epoch, and that both models are equal.
+
+    Returns the glob of the objects.
+    """
     names = NAMES if shutil.which("zstd") else [name for name in NAMES if not name.endswith(".zst")]
     (FOLDER / "rows").mkdir()
     for i, name in enumerate(names):
@@ -136,7 +142,10 @@ def same_training(s3, env):
 
 
 def clicks(s3, env):
-    """A table, whose job is made by looking at it; bit for bit the same model with one worker, read in one order."""
+    """Trains on a table without a job file.
+
+    With one worker and one order of reading, the models are equal bit by bit.
+    """
     (FOLDER / "there").mkdir()
     downpour("synth", FOLDER / "there/clicks.tsv", "--rows", 20000, env=env)
     s3.upload_file(str(FOLDER / "there/clicks.tsv"), BUCKET, "clicks.tsv")
@@ -167,7 +176,7 @@ def verbs(s3, env, glob):
 
 
 def pages(s3, env):
-    """More keys than a page holds, one row each."""
+    """Counts more objects than one page of a listing holds. Each has one row."""
     count = 1205
     for i in range(count):
         s3.put_object(Bucket=BUCKET, Key=f"many/{i:04}.svm", Body=counter_rows(i, i + 1))
@@ -194,7 +203,7 @@ def refusals(store, env):
 
 
 def changed(s3, env):
-    """An object that is written anew while a job reads it; the same bytes with a last line more."""
+    """Replaces an object with other rows of the same total size while a job reads it."""
     key, size = "moving.svm", 40000
     s3.put_object(Bucket=BUCKET, Key=key, Body=counter_rows(0, size))
     (FOLDER / "moving.toml").write_text(COUNTER.replace("SOURCE", json.dumps(f"s3://{BUCKET}/{key}")))
@@ -217,7 +226,7 @@ def changed(s3, env):
 
 
 def secrets_stay(*texts):
-    """In nothing that a run leaves behind."""
+    """Checks that no file in the folder contains one of the texts, except the log of the store."""
     for path in FOLDER.rglob("*"):
         if not path.is_file() or path.name == "store.log":
             continue

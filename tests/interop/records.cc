@@ -1,5 +1,5 @@
-// interop-records: what a job's readers make of its files, as JSON; and TFRecord files of ours. For
-// formats.py, which puts both beside NumPy and TensorFlow.
+// interop-records: prints as JSON what a job's readers return, and writes TFRecord files.
+// formats.py compares both with NumPy and TensorFlow.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -17,7 +17,8 @@
 namespace downpour {
 namespace {
 
-/// Prints {"field": [values], ...} a record, in the order of the files. Keys as unsigned integers.
+/// Prints {"field": [values], ...} per record, in the order of the files. Keys are unsigned
+/// integers.
 Result<void> print_records(const Job& job) {
   DP_TRY(const chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY(const auto graph, model::Graph::build(job));
@@ -54,7 +55,7 @@ Result<void> print_records(const Job& job) {
   return {};
 }
 
-/// Examples whose values formats.py knows, each with a tensor.
+/// Writes `count` Examples whose values formats.py knows. Each has a serialized tensor.
 void write_records(const std::string& path, int64_t count) {
   std::string out;
   data::ExampleBuilder builder;

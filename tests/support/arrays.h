@@ -1,4 +1,4 @@
-// NumPy's files from their parts: .npy arrays and .npz archives, right ones and others.
+// Builds NumPy files from their components: .npy arrays and .npz archives, valid and invalid ones.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace downpour::testing {
 
-/// `descr` and `shape` as they stand in the header ("'<f4'", "(3, 2)").
+/// Returns the bytes of an .npy file. `descr`, `shape` and `order` are the texts in its header
+/// ("'<f4'", "(3, 2)", "False").
 inline std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
                        int version = 1, const std::string& order = "False") {
   std::string header =
@@ -24,6 +25,7 @@ inline std::string npy(const std::string& descr, const std::string& shape, const
   return out + header + data;
 }
 
+/// Returns the bytes of all values, with the bytes of each value reversed if `swap` is set.
 template <typename T>
 std::string bytes_of(const std::vector<T>& values, bool swap = false) {
   std::string out;
@@ -39,14 +41,14 @@ inline std::string floats_npy(const std::vector<float>& values, const std::strin
   return npy("'<f4'", shape, bytes_of(values));
 }
 
-/// The lowest `bytes` bytes of a number, the lowest first.
+/// Returns the lowest `bytes` bytes of a number, in little-endian order.
 inline std::string little_endian(uint64_t value, int bytes) {
   std::string out;
   for (int i = 0; i < bytes; ++i) out += char(value >> (8 * i));
   return out;
 }
 
-/// An archive as np.savez (or np.savez_compressed) writes it.
+/// Returns an archive as np.savez writes it, or np.savez_compressed if `deflate` is set.
 inline std::string npz(const std::vector<std::pair<std::string, std::string>>& members,
                        bool deflate = false) {
   const auto le = little_endian;

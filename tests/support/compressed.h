@@ -1,4 +1,4 @@
-// Texts compressed in one piece, as other programs write them.
+// Compresses a text in one piece, as other programs do.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,8 @@
 
 namespace downpour::testing {
 
-/// One gzip member; with window_bits = 15 one zlib stream, with -15 a bare deflate stream.
+/// Returns one gzip member. With window_bits = 15 it is a zlib stream, with -15 a raw deflate
+/// stream.
 inline std::string gzipped(const std::string& text, int window_bits = 15 + 16) {
   z_stream stream{};
   if (deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -25,7 +26,7 @@ inline std::string gzipped(const std::string& text, int window_bits = 15 + 16) {
 }
 inline std::string zlib_compressed(const std::string& text) { return gzipped(text, 15); }
 
-/// One zstd frame with a checksum of its content.
+/// Returns one zstd frame with a checksum of its content.
 inline std::string zstd_compressed(const std::string& text) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);

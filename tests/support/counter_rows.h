@@ -1,4 +1,4 @@
-// Counter rows: a data set and a model whose weights tell how often each row counted.
+// Counter rows: a data set and a model whose weights show how often each row was applied.
 #pragma once
 
 #include <map>
@@ -12,13 +12,14 @@
 
 namespace downpour::testing {
 
-/// Row i as libsvm: its one feature is 1,000,000 + i, and its target so large that each time the
-/// row counts its weight grows by exactly 1 (gradient -2^31, rate 2^-31).
+/// Returns row i as a libsvm line. Its only feature is 1,000,000 + i. Its target is so large that
+/// the weight of this feature grows by exactly 1 whenever the row is applied (gradient -2^31,
+/// learning rate 2^-31).
 inline std::string counter_row(int i) {
   return "1073741824 " + std::to_string(1'000'000 + i) + ":1\n";
 }
 
-/// The keys of a job file for that: model and optimizer.
+/// Returns the keys of a job file that define this model and its optimizer.
 inline std::string counter_model() {
   return "model.layers = [{ name = \"w\", type = \"linear\", inputs = [\"features\"], bias = false "
          "}]\n"
@@ -27,7 +28,8 @@ inline std::string counter_model() {
          "optimizer = { type = \"sgd\", learning_rate = 4.656612873077392578125e-10 }\n";
 }
 
-/// How often the rows of these files counted in the run below `dir`: rows by count.
+/// Returns how often the rows of these files were applied in the run in `dir`/run: number of rows
+/// by count.
 inline std::map<int, int> rows_by_count(const ScratchDir& dir,
                                         const std::vector<std::string>& files) {
   std::vector<std::string> arguments = {"predict", dir / "run", "--allow-exec", "--data"};

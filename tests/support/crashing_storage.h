@@ -1,4 +1,4 @@
-// CrashingStorage: a disk that stops working in the middle.
+// CrashingStorage: a disk that fails from a given operation on.
 #pragma once
 
 #include <cerrno>
@@ -8,7 +8,8 @@
 
 namespace downpour::testing {
 
-/// Every operation from `crash_at` on fails, as if the process had been killed there.
+/// Fails every operation from number `crash_at` on, as if the process had been killed there.
+/// Operations are numbered from 1.
 class CrashingStorage final : public PosixStorage {
  public:
   explicit CrashingStorage(int crash_at) : crash_at_(crash_at) {}

@@ -1,4 +1,4 @@
-// A transport that keeps what is sent: for shells whose messages a test hands them.
+// KeptSends: a transport that records sent messages. Tests pass messages to the shell themselves.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace downpour::testing {
 
-/// What is bound is one port, what is connected one peer (the chief).
+/// Every bind() returns the same port, and every connect() returns the same peer, the chief.
 class KeptSends final : public transport::Transport {
  public:
   static constexpr transport::PortId kBound{1}, kConnected{2};

@@ -1,4 +1,4 @@
-// fits_in_memory: whether some code gets by with so much memory.
+// fits_in_memory: checks that code runs within a memory limit.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ constexpr bool kMemoryIsLimited = false;  // sanitizers map terabytes
 constexpr bool kMemoryIsLimited = true;
 #endif
 
-/// Runs `body` in a process of its own, which may map `bytes` more than this process has mapped.
-/// True: `body` returned true. False: it did not, or the process ended otherwise.
+/// Runs `body` in a child process that may map `bytes` more than this process has mapped. Returns
+/// true if `body` returned true, and false if it returned false or the process ended in another
+/// way. Under a sanitizer there is no limit.
 template <typename Body>
 bool fits_in_memory(uint64_t bytes, Body&& body) {
   const pid_t child = ::fork();
@@ -34,8 +35,8 @@ bool fits_in_memory(uint64_t bytes, Body&& body) {
          WEXITSTATUS(status) == 0;
 }
 
-/// A file of that length whose first bytes are `head` and whose others are a hole. False: the file
-/// system knows no files of that length.
+/// Writes a file of `bytes` bytes that starts with `head`; the rest is a hole. Returns false if the
+/// file system does not support files of that length.
 inline bool write_sparse(const std::string& path, const std::string& head, uint64_t bytes) {
   std::ofstream(path, std::ios::binary) << head;
   return ::truncate(path.c_str(), off_t(bytes)) == 0;

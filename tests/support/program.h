@@ -1,4 +1,4 @@
-// Program: runs one of ours as a user would, and keeps what it printed and how it ended.
+// Program: runs one of Downpour's programs as a user would, and records its output and exit status.
 #pragma once
 
 #include <string>
@@ -10,14 +10,15 @@
 namespace downpour::testing {
 
 struct Ended {
-  int status = -1;  // exit status; 128 + signal where it was killed
+  int status = -1;  // exit status; 128 + signal number if a signal ended it
   bool timed_out = false;
   std::string out, err;
 };
 
+/// One process. The destructor kills it.
 class Program {
  public:
-  /// Starts `name` (in the build's bin folder) with arguments, output to files below `folder`.
+  /// Starts `name` from the build's bin folder. Its output goes to files in `folder`.
   Program(const std::string& name, const std::vector<std::string>& arguments,
           const std::string& folder);
   Program(const Program&) = delete;
@@ -25,11 +26,11 @@ class Program {
   ~Program();
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  /// Waits; after `seconds` it is killed.
+  /// Waits until the process ends. Kills it after `seconds`.
   Ended wait(double seconds = 60);
-  /// Waits until stderr holds `text`.
+  /// Waits up to `seconds` until stderr contains `text`. Returns whether it does.
   bool saw(const std::string& text, double seconds = 20) const;
-  /// Children of this process whose program name contains `name`.
+  /// Returns the children of this process whose command line contains `name`.
   std::vector<pid_t> children(const std::string& name) const;
 
  private:

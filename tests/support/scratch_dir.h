@@ -1,4 +1,4 @@
-// ScratchDir: a folder that goes with the test.
+// ScratchDir: a temporary folder that is removed at the end of the test.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +11,8 @@ namespace downpour::testing {
 
 class ScratchDir {
  public:
-  /// `in_memory`: where the machine has such, for tests that fsync thousands of times.
+  /// With `in_memory` the folder is in /dev/shm if the machine has it, for tests that call fsync
+  /// thousands of times.
   explicit ScratchDir(bool in_memory = false) {
     const bool memory = in_memory && ::access("/dev/shm", W_OK) == 0;
     const std::filesystem::path base = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
@@ -27,7 +28,7 @@ class ScratchDir {
   ScratchDir& operator=(const ScratchDir&) = delete;
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  /// Makes a file and returns its path.
+  /// Writes a file and returns its path.
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(*this / name, std::ios::binary) << text;
     return *this / name;

@@ -1,4 +1,4 @@
-// How much of a test is done where a sanitizer is at work.
+// seeds: reduces the number of seeds of a test under a sanitizer.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-/// `count`, and a tenth of it under a sanitizer: there the paths count, which the first seeds take,
-/// and a run takes ten to thirty times as long.
+/// Returns `count`, or a tenth of it under a sanitizer. There a run takes 10 to 30 times as long,
+/// and the first seeds already reach the code paths that the sanitizer must see.
 constexpr uint64_t seeds(uint64_t count) { return kSanitized ? count / 10 : count; }
 
 }  // namespace downpour::testing

@@ -1,5 +1,5 @@
-// StubStore: a store of objects on a loopback port, as far as tests want one: ranges, ETags, pages
-// of keys; and whatever a test puts in its place.
+// StubStore: an object store on a loopback port that supports what the tests need: ranges, ETags
+// and paged listings. A test can replace any reply.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace downpour::testing {
 
 struct StubRequest {
-  std::string path, query;                     // the path decoded, the query as it came
+  std::string path, query;                     // decoded path, raw query
   std::map<std::string, std::string> headers;  // names in lower case
   std::string header(const std::string& name) const {
     const auto found = headers.find(name);
@@ -34,10 +34,11 @@ struct StubReply {
   int status = 200;
   std::vector<std::string> headers;
   std::string body;
-  size_t cut_at = std::string::npos;  // closes the connection behind so many bytes of the body
-  bool trickles = false;              // sends a byte of the body about each 20 ms
+  size_t cut_at = std::string::npos;  // closes the connection after this many bytes of the body
+  bool trickles = false;              // sends one byte of the body about every 20 ms
 };
 
+/// Serves objects on a thread of its own, from construction to destruction.
 class StubStore {
  public:
   using Script = std::function<std::optional<StubReply>(const StubRequest&)>;
@@ -65,12 +66,12 @@ class StubStore {
   StubStore& operator=(const StubStore&) = delete;
 
   std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  /// "bucket/key"; each one put has another ETag.
+  /// Stores an object under "bucket/key". Every put() gives it a new ETag.
   void put(const std::string& name, std::string bytes) {
     const std::lock_guard lock(mutex_);
     objects_["/" + name] = {std::move(bytes), "\"tag-" + std::to_string(++tags_) + "\""};
   }
-  /// Asked first; nothing: the store answers.
+  /// Sets a function that sees each request first. If it returns nothing, the store answers.
   void script(Script script) {
     const std::lock_guard lock(mutex_);
     script_ = std::move(script);
@@ -109,14 +110,14 @@ class StubStore {
 
   void run() {
     std::vector<int> connections;
-    std::map<int, std::string> inputs, trickles;  // by connection; what is still to be sent
+    std::map<int, std::string> inputs, trickles;  // by connection; unparsed, unsent bytes
     while (!stop_) {
       std::vector<pollfd> polled = {{listener_, POLLIN, 0}};
       for (const int fd : connections) polled.push_back({fd, POLLIN, 0});
       ::poll(polled.data(), polled.size(), 20);
       for (auto& [fd, rest] : trickles) {
         if (rest.empty()) continue;
-        (void)::send(fd, rest.data(), 1, MSG_NOSIGNAL);  // a closed connection shows below
+        (void)::send(fd, rest.data(), 1, MSG_NOSIGNAL);  // a closed connection is detected below
         rest.erase(0, 1);
       }
       for (const pollfd& one : polled) {
@@ -244,7 +245,7 @@ class StubStore {
   std::thread thread_;
 };
 
-/// The environment of a store for one test; put back behind it.
+/// Sets the environment variables of a store, and restores them at the end of the test.
 class StoreEnvironment {
  public:
   explicit StoreEnvironment(const std::string& endpoint) {

@@ -1,5 +1,5 @@
-// What becomes of a message between processes: tests of a core hand on what arrives, not what was
-// sent.
+// travel: encodes and decodes a message, so that tests of a core use the message that arrives
+// instead of the one that was sent.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace downpour::testing {
 
-/// The message as a peer in another process gets it: encoded, and decoded to the same. Errors: it
-/// cannot be encoded, breaks a rule that messages.h promises, or arrives as another.
+/// Returns the message as a peer in another process receives it: encoded and decoded. Fails if the
+/// message cannot be encoded, violates a rule of messages.h, or differs after decoding.
 inline Result<wire::Message> travel(const wire::Message& message) {
   wire::Codec sender, receiver;
   DP_TRY(const auto header, sender.encode(message));
@@ -24,7 +24,7 @@ inline Result<wire::Message> travel(const wire::Message& message) {
     return std::ranges::equal(a.span(), b.span());
   };
   bool same_body = arrived.body == message.body;
-  if (!same_body) {  // a sum that is not a number is another than itself, but the same bytes
+  if (!same_body) {  // a NaN is not equal to itself, but has the same bytes
     wire::Codec onward;
     DP_TRY(const auto again, onward.encode(arrived));
     same_body = std::ranges::equal(again, header);
@@ -36,7 +36,7 @@ inline Result<wire::Message> travel(const wire::Message& message) {
   return arrived;
 }
 
-/// Why it would not arrive; empty: it does.
+/// Returns the error of travel(), or an empty text if there is none.
 inline std::string travel_fault(const wire::Message& message) {
   const auto arrived = travel(message);
   return arrived ? "" : arrived.error().what;

@@ -9,7 +9,7 @@
 namespace downpour::tools {
 namespace {
 
-TEST_CASE("every part runs with small sizes and sets finite figures beside their limits",
+TEST_CASE("every part runs with small sizes and reports finite figures next to their limits",
           "[bench]") {
   for (const std::string& part : bench_parts()) {
     CAPTURE(part);

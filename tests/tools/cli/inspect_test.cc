@@ -79,7 +79,7 @@ TEST_CASE("inspect names the checkpoint of the best evaluation", "[tools][inspec
   CHECK_THAT(own.str(), Catch::Contains("this checkpoint has the best evaluation of the run"));
 }
 
-TEST_CASE("inspect says what it can't read by its exit status and prints no half result",
+TEST_CASE("inspect reports unreadable input by its exit status and prints no partial result",
           "[tools][inspect]") {
   const Folder folder;
   std::ostringstream out;

@@ -9,10 +9,10 @@
 namespace downpour::tools {
 namespace {
 
-/// What waitpid() reports.
+/// Returns what waitpid() reports for a process that exited with `status`.
 int exited(int status) { return status << 8; }
 
-TEST_CASE("a process is started again at once, then after growing pauses", "[cli]") {
+TEST_CASE("a process is restarted at once, then after growing pauses", "[cli]") {
   RestartPolicy policy(5);
   const int64_t t = 100 * kSecond;
   uint64_t progress = 0;
@@ -27,7 +27,7 @@ TEST_CASE("a process is started again at once, then after growing pauses", "[cli
 
 TEST_CASE(
     "three restarts in a row without progress of the job are a crash loop, however long each "
-    "lasted",
+    "process lived",
     "[cli]") {
   for (const int64_t life_ns : {kSecond, 12 * kSecond, 300 * kSecond}) {
     RestartPolicy policy(3);
@@ -38,7 +38,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("progress of the job begins the count anew", "[cli]") {
+TEST_CASE("progress of the job resets the number of restarts", "[cli]") {
   RestartPolicy policy(2);
   int64_t t = 0;
   for (uint64_t progress = 0; progress < 100; ++progress) {
@@ -50,8 +50,8 @@ TEST_CASE("progress of the job begins the count anew", "[cli]") {
 TEST_CASE("a limit of zero means no restart", "[cli]") { CHECK(!RestartPolicy(0).on_ended(0, 1)); }
 
 TEST_CASE(
-    "kill -9, a crash and lost peers are worth a restart; bad data, a wrong job and a full disk "
-    "are not",
+    "a process is restarted after kill -9, a crash or lost peers, but not after bad data, a wrong "
+    "job or a full disk",
     "[cli]") {
   for (const int signal : {SIGKILL, SIGSEGV, SIGABRT}) CHECK(restart_mends(signal));
   for (const int status : {69, 70, 180}) CHECK(restart_mends(exited(status)));
@@ -59,7 +59,7 @@ TEST_CASE(
     CHECK(!restart_mends(exited(status)));
 }
 
-TEST_CASE("an error that no restart mends is known by its exit status", "[cli]") {
+TEST_CASE("the exit status shows an error that no restart resolves", "[cli]") {
   CHECK(permanent_error(exited(78)) == ErrorCode::kConfig);
   CHECK(permanent_error(exited(73)) == ErrorCode::kCannotCreate);
   for (const int status : {exited(0), exited(70), exited(127), exited(180), SIGKILL})

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder under /tmp, gone at the end of the test.
+/// A folder under /tmp that is removed at the end of the test.
 struct Parent {
   std::string path;
   Parent() {
@@ -41,7 +41,7 @@ void bind_socket(const std::string& path) {
   close(fd);
 }
 
-/// Makes a socket folder in a process that is killed with SIGKILL. Returns the folder.
+/// Returns a socket folder of a process that was killed with SIGKILL.
 std::string folder_of_a_killed_process(const std::string& parent) {
   const pid_t child = fork();
   if (child == 0) {
@@ -94,13 +94,13 @@ TEST_CASE("a socket folder in use is kept", "[cli]") {
   CHECK(fs::exists(second->path() + "/lock"));
 }
 
-TEST_CASE("only folders of the job's own kind are removed, and no links are followed", "[cli]") {
+TEST_CASE("only folders that a job has made are removed, and no links are followed", "[cli]") {
   const Parent parent;
   const Parent elsewhere;
   std::ofstream(elsewhere.path + "/lock") << "pid 1";
   fs::create_directory_symlink(elsewhere.path, parent.path + "/downpour-abcdef");
   fs::create_directory(parent.path + "/downpour-sim-10");  // another use of the prefix
-  fs::create_directory(parent.path + "/downpour-ABCDEF");  // holds a file that is not of its kind
+  fs::create_directory(parent.path + "/downpour-ABCDEF");  // holds a file that no job puts there
   std::ofstream(parent.path + "/downpour-ABCDEF/lock") << "pid 1";
   std::ofstream(parent.path + "/downpour-ABCDEF/notes.txt") << "keep";
   std::ofstream(parent.path + "/downpour-123456") << "a file";
@@ -112,7 +112,7 @@ TEST_CASE("only folders of the job's own kind are removed, and no links are foll
   CHECK(fs::exists(parent.path + "/downpour-123456"));
 }
 
-TEST_CASE("the first usable parent is taken; without one the error names each reason", "[cli]") {
+TEST_CASE("the first usable parent is used; without one the error names each reason", "[cli]") {
   const Parent parent;
   const std::string absent = parent.path + "/absent";
   const std::string deep = parent.path + "/" + std::string(80, 'd');
@@ -128,7 +128,8 @@ TEST_CASE("the first usable parent is taken; without one the error names each re
   CHECK(none.error().hint.find("TMPDIR") != std::string::npos);
 }
 
-TEST_CASE("a parent of the longest permitted path takes the longest socket name", "[cli]") {
+TEST_CASE("a parent with the longest permitted path leaves room for the longest socket name",
+          "[cli]") {
   const Parent parent;
   const std::string longest = parent.path + "/" + std::string(62 - parent.path.size() - 1, 'd');
   fs::create_directory(longest);

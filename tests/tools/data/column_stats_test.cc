@@ -1,4 +1,4 @@
-// Statistics in fixed memory: how far they may be off; and what stats and plan say.
+// Statistics in fixed memory: their error bounds, and the output of `stats` and `plan`.
 #include "tools/data/column_stats.h"
 
 #include <algorithm>
@@ -14,7 +14,9 @@ namespace {
 
 using Catch::Contains;
 
-TEST_CASE("different values are estimated to 5 %, few of them to one", "[tools][stats]") {
+TEST_CASE(
+    "the number of distinct values is estimated to within 5 %, and to within one for small numbers",
+    "[tools][stats]") {
   for (const uint64_t count : {0, 1, 10, 200, 5'000, 20'000, 100'000, 1'000'000}) {
     HyperLogLog distinct;
     for (uint64_t i = 0; i < count; ++i) {
@@ -25,8 +27,9 @@ TEST_CASE("different values are estimated to 5 %, few of them to one", "[tools][
   }
 }
 
-TEST_CASE("frequent values are found among a million others, with counts low by a 1,000th at most",
-          "[tools][stats]") {
+TEST_CASE(
+    "frequent values are found among many others, with counts that are too low by at most 1/1000",
+    "[tools][stats]") {
   FrequentValues frequent;
   Rng rng(3);
   constexpr uint64_t kAll = 300'000;
@@ -47,7 +50,7 @@ TEST_CASE("frequent values are found among a million others, with counts low by 
   CHECK(top[1].count + frequent.error() >= b);
 }
 
-TEST_CASE("a histogram holds every value, in its place, whatever order they come in",
+TEST_CASE("a histogram counts every value in the right bin, in whatever order the values arrive",
           "[tools][stats]") {
   for (const int order : {0, 1, 2}) {
     Histogram histogram;
@@ -70,7 +73,7 @@ TEST_CASE("a histogram holds every value, in its place, whatever order they come
   CHECK(bars({0, 1, 50, 100}) == " ▁▄█");
 }
 
-TEST_CASE("stats say of every field what is missing, how it is spread and what is frequent",
+TEST_CASE("stats show the missing values, the distribution and the frequent values of every field",
           "[tools][stats]") {
   const ScratchDir dir;
   std::string text = "n,c,label\n";
@@ -96,7 +99,7 @@ TEST_CASE("stats say of every field what is missing, how it is spread and what i
   CHECK_THAT(table.str(), Contains("10 records") && Contains("often") && Contains("█"));
 }
 
-TEST_CASE("the plan gives every byte of every file to one worker", "[tools][plan]") {
+TEST_CASE("the plan assigns every byte of every file to one worker", "[tools][plan]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 5000; ++i) text += str(i % 2, " ", i + 1, ":1\n");
@@ -122,7 +125,7 @@ TEST_CASE("the plan gives every byte of every file to one worker", "[tools][plan
             *std::min_element(shards.begin(), shards.end()) <=
         1);
   REQUIRE(show_plan(set, 0, 0, {.json = true, .epoch = 1}, other));
-  CHECK(other.str() != out.str());  // each epoch has its order
+  CHECK(other.str() != out.str());  // each epoch has its own order
   REQUIRE(show_plan(set, 100, 5, {}, table));
   CHECK_THAT(table.str(), Contains("more shards") && Contains("fewer shards than workers"));
 }

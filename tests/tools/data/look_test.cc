@@ -1,4 +1,4 @@
-// head, count and validate: what they say of every format, and of what is bad.
+// head, count and validate: their output for every format, and for bad records.
 #include <map>
 #include <set>
 #include <zlib.h>
@@ -30,7 +30,7 @@ Json counted(const DataSet& set) {
   return Json::parse(out.str());
 }
 
-TEST_CASE("the same records are shown the same from Examples, JSON, tables and arrays",
+TEST_CASE("the same records look the same from Examples, JSON, tables and arrays",
           "[tools][data]") {
   const ScratchDir dir;
   const std::vector<Row> rows = rows_of(5);
@@ -55,8 +55,7 @@ TEST_CASE("the same records are shown the same from Examples, JSON, tables and a
   CHECK(arrays[1] == Json{{"v", {4, 5, 0.25}}, {"x", 8}});
 }
 
-TEST_CASE("a name made of digits and a column of both kinds stay the texts that they are",
-          "[tools][data]") {
+TEST_CASE("values with leading zeros and columns of mixed kinds stay texts", "[tools][data]") {
   const ScratchDir dir;
   const auto head = head_of(
       open_set({dir.write("a.csv", "zip,n,mixed,label\n01234,1,7,0\n99,2,seven,1\n5,,07,0\n")}), 9);
@@ -66,7 +65,7 @@ TEST_CASE("a name made of digits and a column of both kinds stay the texts that 
   CHECK(head[2] == Json{{"zip", "5"}, {"n", nullptr}, {"mixed", "07"}, {"label", 0}});
 }
 
-TEST_CASE("a job shows the fields that it declares, under its names, before their transforms",
+TEST_CASE("head of a job shows the declared fields, under their names, before their transforms",
           "[tools][data]") {
   const ScratchDir dir;
   dir.write("a.csv", "when,price,label\n1,100,0\n2,NA,1\n");
@@ -82,8 +81,9 @@ TEST_CASE("a job shows the fields that it declares, under its names, before thei
   CHECK(head[1]["cost"].is_null());
 }
 
-TEST_CASE("the workers' views are disjoint and together all that a training reads",
-          "[tools][data]") {
+TEST_CASE(
+    "the views of all workers are disjoint and together are all records that a training reads",
+    "[tools][data]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 3000; ++i) text += str(i % 2, " ", i + 1, ":1\n");
@@ -102,7 +102,7 @@ TEST_CASE("the workers' views are disjoint and together all that a training read
     if (worker == 0)
       for (const Json& record : seen) first.push_back(record["features"].dump());
   }
-  CHECK(met.size() > 2200);  // without the held-out fifth
+  CHECK(met.size() > 2200);  // without the fifth that is held out
   CHECK(met.size() < 2600);
   for (const auto& [record, times] : met) CHECK(times == 1);
   for (const Json& record : head_of(set, 1 << 20, {.worker = {0, 3}}))
@@ -114,7 +114,8 @@ TEST_CASE("the workers' views are disjoint and together all that a training read
   CHECK(again != first);
 }
 
-TEST_CASE("a job's streams and its part of the source are what its data show", "[tools][data]") {
+TEST_CASE("head and plan follow the job's sharding and its selection of the source",
+          "[tools][data]") {
   const ScratchDir dir;
   for (int f = 0; f < 4; ++f) {
     std::string text;
@@ -152,7 +153,7 @@ TEST_CASE("a job's streams and its part of the source are what its data show", "
   CHECK(shown[0]["features"].dump().find("1051") != std::string::npos);
   CHECK(shown[49]["features"].dump().find("2049") != std::string::npos);
 
-  // What no training begins with has no plan either.
+  // An empty selection has no plan, because no training can start with it.
   std::ostringstream out;
   const auto none = show_plan(set_of("data.source = { path = \"f*.svm\", skip = 400 }\n"), 0, 0,
                               {.json = true}, out);
@@ -161,7 +162,7 @@ TEST_CASE("a job's streams and its part of the source are what its data show", "
   CHECK(out.str().empty());
 }
 
-TEST_CASE("a worker's view is what its reader gives, however records are chosen and ordered",
+TEST_CASE("a worker's view is what its reader returns, however records are selected and ordered",
           "[tools][data]") {
   const ScratchDir dir;
   for (int f = 0; f < 4; ++f) {
@@ -171,7 +172,7 @@ TEST_CASE("a worker's view is what its reader gives, however records are chosen 
   }
   struct Case {
     const char* job;
-    size_t records;  // of both workers
+    size_t records;  // sum of both workers
     int times;
   };
   for (const Case& wanted :
@@ -201,13 +202,14 @@ TEST_CASE("a worker's view is what its reader gives, however records are chosen 
       const auto again = head_of(set, 1 << 20, {.worker = {worker, 2}});
       CHECK(again == seen);
     }
-    const bool mix = wanted.records == 190;  // about
+    const bool mix = wanted.records == 190;  // approximate, because the choice is random
     CHECK((mix ? records >= 160 && records <= 200 : records == wanted.records));
     for (const auto& [record, times] : met) CHECK(times == wanted.times);
   }
 }
 
-TEST_CASE("a worker's view of arrays has whole rows, of compressed archives too", "[tools][data]") {
+TEST_CASE("a worker's view of arrays has whole rows, also from compressed archives",
+          "[tools][data]") {
   const ScratchDir dir;
   const auto check = [&](const std::string& source) {
     INFO(source);
@@ -247,7 +249,7 @@ TEST_CASE("a worker's view of arrays has whole rows, of compressed archives too"
   check("rows.npz");
 }
 
-TEST_CASE("a worker's place that can't be is a wrong use", "[tools][data]") {
+TEST_CASE("a worker index out of range is a usage error", "[tools][data]") {
   CHECK(parse_worker("3/4")->index == 3);
   for (const char* text : {"4/4", "1", "a/2", "1/2/3", "", "1/0"}) {
     const auto parsed = parse_worker(text);
@@ -256,8 +258,9 @@ TEST_CASE("a worker's place that can't be is a wrong use", "[tools][data]") {
   }
 }
 
-TEST_CASE("a table too wide for the terminal is shown a line a field, and no byte steers it",
-          "[tools][data]") {
+TEST_CASE(
+    "a table too wide for the terminal is shown one line per field, and control bytes are escaped",
+    "[tools][data]") {
   const ScratchDir dir;
   const DataSet set =
       open_set({dir.write("a.jsonl", "{\"one\": 1, \"text\": \"a\\u001b[31m\\u0007b\"}\n")});
@@ -268,7 +271,9 @@ TEST_CASE("a table too wide for the terminal is shown a line a field, and no byt
   CHECK_THAT(narrow.str(), Contains("record 0, ") && Contains("\n  one   1\n"));
 }
 
-TEST_CASE("workers see each record of one compressed file once, piece by piece", "[tools][data]") {
+TEST_CASE(
+    "workers see each record of one compressed file once, although each reads only pieces of it",
+    "[tools][data]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += str(i % 2, " ", i + 1, ":1\n");
@@ -303,7 +308,7 @@ TEST_CASE("records are counted in every format, plain and compressed", "[tools][
   CHECK(both["files"].size() == 2);
 }
 
-TEST_CASE("tensors of which nobody said what they mean can be counted and checked",
+TEST_CASE("serialized tensors without declared fields can be counted and validated",
           "[tools][data]") {
   const ScratchDir dir;
   const int64_t dims[] = {2};
@@ -314,7 +319,7 @@ TEST_CASE("tensors of which nobody said what they mean can be counted and checke
                                     {reinterpret_cast<const char*>(values), sizeof values}));
   const std::string one = text;
   text += one;
-  text.back() ^= 1;  // the second one's checksum
+  text.back() ^= 1;  // damages the checksum of the second record
   const DataSet set = open_set({dir.write("a.tfrecord", text)});
   CHECK(counted(set)["records"] == 2);
   const Json said = validated(set);
@@ -322,7 +327,9 @@ TEST_CASE("tensors of which nobody said what they mean can be counted and checke
   CHECK(said["bad"] == 1);
 }
 
-TEST_CASE("every bad record is named by its place, and good and bad make up all", "[tools][data]") {
+TEST_CASE(
+    "every bad record is listed with its place, and good and bad records add up to all records",
+    "[tools][data]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 100; ++i)
@@ -336,10 +343,10 @@ TEST_CASE("every bad record is named by its place, and good and bad make up all"
   CHECK(said["good"].get<int>() + said["bad"].get<int>() == said["records"].get<int>());
   CHECK(said["records"] == 197);
   CHECK(said["first"][0]["where"] == path + ":81");
-  CHECK_THAT(said["first"][1]["what"].get<std::string>(), Contains("label"));  // 7 is none of 0, 1
+  CHECK_THAT(said["first"][1]["what"].get<std::string>(), Contains("label"));  // not 0 or 1
   CHECK(validated(open_set({job}), 1)["first"].size() == 1);
   CHECK(validated(open_set({job}), 0)["first"].size() == 3);
-  // Whatever part of its source the job trains on.
+  // validate reads the whole source, even if the job trains on a selection of it.
   const std::string part = dir.write(
       "part.toml",
       "data = { source = { path = \"a.svm\", skip = 50, take = 9 }, format = \"libsvm\" }\n"
@@ -348,7 +355,8 @@ TEST_CASE("every bad record is named by its place, and good and bad make up all"
   CHECK(validated(open_set({part}))["bad"] == 3);
 }
 
-TEST_CASE("flipped bytes, cut files and damaged archives are found in TFRecords", "[tools][data]") {
+TEST_CASE("flipped bytes, truncated files and damaged archives are found in TFRecords",
+          "[tools][data]") {
   const ScratchDir dir;
   const std::string whole = tfrecords(rows_of(50));
   const size_t each = whole.size() / 50;
@@ -366,10 +374,11 @@ TEST_CASE("flipped bytes, cut files and damaged archives are found in TFRecords"
                           dir.write("d.tfrecord", whole)}));
   CHECK(cut["unreadable_files"] == 1);
   CHECK(cut["files"] == 2);
-  CHECK(cut["records"].get<int>() >= 50);  // the second file is read all the same
+  CHECK(cut["records"].get<int>() >= 50);  // the second file is still read
 }
 
-TEST_CASE("records of ever new fields are bad ones, not memory", "[tools][data]") {
+TEST_CASE("records that keep adding new fields are bad records and do not exhaust memory",
+          "[tools][data]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 10'500; ++i) text += str("{\"f", i, "\": 1}\n");
@@ -380,7 +389,7 @@ TEST_CASE("records of ever new fields are bad ones, not memory", "[tools][data]"
   CHECK_THAT(bad->first.front().what, Contains("f10000") && Contains("10,000"));
 }
 
-TEST_CASE("damaged bytes of any format end in bad records or errors, never worse",
+TEST_CASE("damaged bytes of any format lead to bad records or errors, never to a crash",
           "[tools][data]") {
   const ScratchDir dir;
   const std::vector<Row> rows = rows_of(40);
@@ -401,7 +410,7 @@ TEST_CASE("damaged bytes of any format end in bad records or errors, never worse
                                 : name == "a.jsonl"  ? DataFormat::kJsonl
                                                      : DataFormat::kAuto;
       const auto set = open_data_set({dir.write(name, text)}, {.format = format});
-      if (!set) continue;  // an error that says so
+      if (!set) continue;  // opening failed with an error
       std::ostringstream out;
       (void)show_head(*set, 1000, 0, {.json = true}, out);
       (void)show_stats(*set, 0, {}, out);
@@ -412,7 +421,7 @@ TEST_CASE("damaged bytes of any format end in bad records or errors, never worse
   }
 }
 
-TEST_CASE("two jobs, or a job beside files, are a wrong use", "[tools][data]") {
+TEST_CASE("two jobs, or a job together with files, are a usage error", "[tools][data]") {
   const ScratchDir dir;
   const std::string job = dir.write("job.toml", "");
   const auto set = open_data_set({job, dir.write("a.csv", "x,label\n1,0\n")}, {});

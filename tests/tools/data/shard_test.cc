@@ -1,4 +1,4 @@
-// shard: every record once, whatever is cut, merged, converted, shuffled and packed.
+// shard writes every record once, however it splits, merges, converts, shuffles and compresses.
 #include "tools/data/shard.h"
 
 #include <algorithm>
@@ -41,11 +41,12 @@ std::vector<std::string> paths_of(const ShardSummary& summary) {
   return paths;
 }
 
-/// Sum of the hashes of all records as shown: the same for the same records in any order.
+/// Returns the sum of the hashes of all records as `head` shows them. It does not depend on their
+/// order.
 uint64_t multiset_of(const DataSet& set) {
   uint64_t sum = 0;
   for (const Json& record : head_of(set, UINT64_MAX))
-    sum += hash_string(nlohmann::json(record).dump());  // sorted by name
+    sum += hash_string(nlohmann::json(record).dump());  // fields sorted by name
   return sum;
 }
 
@@ -53,8 +54,9 @@ uint64_t lines_of(const std::string& text) {
   return uint64_t(std::count(text.begin(), text.end(), '\n'));
 }
 
-TEST_CASE("shards differ by at most one record, hold each once, in order, byte by byte",
-          "[tools][shard]") {
+TEST_CASE(
+    "shards differ by at most one record, and together are the input, byte for byte and in order",
+    "[tools][shard]") {
   const ScratchDir dir;
   const std::string lines = json_lines(rows_of(1003));
   const std::string frames = tfrecords(rows_of(1003));
@@ -78,7 +80,7 @@ TEST_CASE("shards differ by at most one record, hold each once, in order, byte b
   CHECK(fs::exists(dir / "a.jsonl7/a-00006-of-00007.jsonl"));
 }
 
-TEST_CASE("by bytes, shards differ by no more than a record's bytes or so, and none is empty",
+TEST_CASE("with by_bytes, shards differ by less than the longest record, and none is empty",
           "[tools][shard]") {
   const ScratchDir dir;
   Rng rng(5);
@@ -101,7 +103,7 @@ TEST_CASE("by bytes, shards differ by no more than a record's bytes or so, and n
     CHECK(file.records == 1);
 }
 
-TEST_CASE("a table's header stands in every shard, and files are merged under one",
+TEST_CASE("every shard of a table has the header, and merged files have one header",
           "[tools][shard]") {
   const ScratchDir dir;
   const DataSet set = open_set({dir.write("a.csv", csv_lines(rows_of(10)))});
@@ -144,7 +146,8 @@ TEST_CASE("records of several lines stay whole, and cells keep their line breaks
       Contains("holds a line break, which a cell can't"));
 }
 
-TEST_CASE("a job's part of its source is cut in shards, without its program", "[tools][shard]") {
+TEST_CASE("a job's selection of its source is split into shards, without running its program",
+          "[tools][shard]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 40; ++i) text += str(i, ",", i % 2, "\n");
@@ -166,7 +169,7 @@ TEST_CASE("a job's part of its source is cut in shards, without its program", "[
              Contains("data.program writes"));
 }
 
-TEST_CASE("line ends, a byte order mark and a missing last line break are no part of a record",
+TEST_CASE("line ends, a byte order mark and a missing last line break do not belong to a record",
           "[tools][shard]") {
   const ScratchDir dir;
   const DataSet set = open_set({dir.write("a.csv", "\xef\xbb\xbfx,label\r\n1,0\r\n\r\n2,1\n3,0")});
@@ -211,7 +214,7 @@ TEST_CASE("records survive every conversion that can express them", "[tools][sha
   }
 }
 
-TEST_CASE("numbers become arrays, and arrays everything else", "[tools][shard]") {
+TEST_CASE("numeric records become arrays, and arrays become every other format", "[tools][shard]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 50; ++i)
@@ -222,7 +225,7 @@ TEST_CASE("numbers become arrays, and arrays everything else", "[tools][shard]")
       made(lines, {.out = dir / "npy", .shards = 4, .to = DataFormat::kNpy});
   CHECK(fs::path(arrays.files[0].path).filename() == "a-00000-of-00004");
   CHECK(multiset_of(open_set(paths_of(arrays))) == multiset_of(lines));
-  // Rows of arrays are cut, merged and shuffled as they are.
+  // Rows of arrays are split, merged and shuffled without conversion.
   const ShardSummary merged =
       made(open_set(paths_of(arrays)), {.out = dir / "merged", .shuffle = true});
   CHECK_FALSE(merged.converted);
@@ -237,7 +240,7 @@ TEST_CASE("numbers become arrays, and arrays everything else", "[tools][shard]")
   CHECK(multiset_of(open_set(paths_of(single))) == multiset_of(open_set({dir / "one.npy"})));
 }
 
-TEST_CASE("libsvm takes a label and numbers, and gives back keys with their values",
+TEST_CASE("libsvm stores a label and numbers, and is read back as keys with values",
           "[tools][shard]") {
   const ScratchDir dir;
   const DataSet table = open_set({dir.write("a.csv", "x,y,click\n0.5,0,1\n,2,0\n")});
@@ -252,7 +255,8 @@ TEST_CASE("libsvm takes a label and numbers, and gives back keys with their valu
              Contains("no field z"));
 }
 
-TEST_CASE("a format that can't express a field is one error that names it", "[tools][shard]") {
+TEST_CASE("a field that the target format cannot express is one error that names the field",
+          "[tools][shard]") {
   const ScratchDir dir;
   const DataSet set = open_set({dir.write("a.jsonl", json_lines(rows_of(20)))});
   const auto refuses = [&](DataFormat to, const std::string& text) {
@@ -264,7 +268,7 @@ TEST_CASE("a format that can't express a field is one error that names it", "[to
   refuses(DataFormat::kCsv, "field v can't be written as csv");
   refuses(DataFormat::kNpy, "field t can't be written as npy: it holds texts");
   refuses(DataFormat::kLibsvm, "can't be written as libsvm");
-  // What only a later record shows is told with its line.
+  // If only a later record shows the problem, the error names its line.
   std::string text;
   for (int i = 0; i < 11'000; ++i) text += i == 10'500 ? "{\"x\": \"a\"}\n" : "{\"x\": 1}\n";
   const std::string path = dir.write("late.jsonl", text);
@@ -274,7 +278,7 @@ TEST_CASE("a format that can't express a field is one error that names it", "[to
   CHECK(error.code == ErrorCode::kBadData);
 }
 
-TEST_CASE("a shuffle keeps the multiset, differs by its seed only, and cuts as evenly",
+TEST_CASE("a shuffle keeps the multiset, depends only on its seed, and splits as evenly",
           "[tools][shard]") {
   const ScratchDir dir;
   const DataSet set = open_set({dir.write("a.tfrecord", tfrecords(rows_of(2000)))});
@@ -288,7 +292,7 @@ TEST_CASE("a shuffle keeps the multiset, differs by its seed only, and cuts as e
   for (const ShardSummary::File& file : a.files) CHECK(file.records - 666 <= 1);
 }
 
-TEST_CASE("packed shards are read like plain ones", "[tools][shard]") {
+TEST_CASE("compressed shards are read like plain ones", "[tools][shard]") {
   const ScratchDir dir;
   const DataSet set = open_set({dir.write("a.csv", csv_lines(rows_of(5000)))});
   for (const auto& [packing, ending] :
@@ -301,13 +305,13 @@ TEST_CASE("packed shards are read like plain ones", "[tools][shard]") {
   }
 }
 
-TEST_CASE("an index is one that readers cut by", "[tools][shard]") {
+TEST_CASE("readers split a file by the index that shard writes", "[tools][shard]") {
   const ScratchDir dir;
   const DataSet set = open_set({dir.write("a.tfrecord", tfrecords(rows_of(500)))});
   const ShardSummary indexed = made(set, {.out = dir / "out", .index = true});
   const std::string& path = indexed.files[0].path;
   CHECK(lines_of(text_of(path + ".idx")) == 500);
-  // With it the headers are not read: a file whose header is damaged is cut all the same.
+  // Reading the index gives the same cuts as scanning the record headers.
   std::vector<plan::FileInfo> files = open_set({path}).files;
   REQUIRE(data::find_cuts(set.data(), set.data().source, 5000, files));
   const std::vector<uint64_t> cuts = files[0].cuts;
@@ -321,7 +325,7 @@ TEST_CASE("an index is one that readers cut by", "[tools][shard]") {
             .code == ErrorCode::kUsage);
 }
 
-TEST_CASE("nothing is overwritten, and nothing is left of what failed", "[tools][shard]") {
+TEST_CASE("nothing is overwritten, and a failed call leaves no files", "[tools][shard]") {
   const ScratchDir dir;
   const std::string frames = tfrecords(rows_of(50));
   const DataSet set = open_set({dir.write("a.tfrecord", frames)});
@@ -342,7 +346,8 @@ TEST_CASE("nothing is overwritten, and nothing is left of what failed", "[tools]
   CHECK(skipping.records == 49);
   CHECK(skipping.skipped == 1);
   CHECK(skipping.files[0].records == 25);
-  CHECK(refused(set, {.out = dir / "never", .shards = 2}).code == ErrorCode::kBadData);  // changed
+  // The file has changed since `set` was opened.
+  CHECK(refused(set, {.out = dir / "never", .shards = 2}).code == ErrorCode::kBadData);
   CHECK(refused(cut, {.out = dir / "never", .shards = 52, .skip_bad = true}).code ==
         ErrorCode::kUsage);
   int looks = 0;
@@ -354,7 +359,7 @@ TEST_CASE("nothing is overwritten, and nothing is left of what failed", "[tools]
   CHECK(size_t(std::distance(fs::directory_iterator(dir.path()), {})) == before + 2);
 }
 
-TEST_CASE("names come from a pattern", "[tools][shard]") {
+TEST_CASE("shard names are made from a pattern", "[tools][shard]") {
   CHECK(*shard_name("{name}-{index:05}-of-{count:05}.csv", "a", 3, 16) == "a-00003-of-00016.csv");
   CHECK(*shard_name("{index}", "a", 12, 16) == "12");
   for (const char* pattern :

@@ -1,4 +1,4 @@
-// ExternalShuffle: every record once, in an order that is uniform, in memory that is bounded.
+// ExternalShuffle returns every record once, in a uniformly random order, in bounded memory.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -14,7 +14,8 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-/// Numbers 0 to count - 1 as records of `bytes` bytes or more, shuffled.
+/// Shuffles the numbers 0 to count - 1 as records of `bytes` to `bytes` + 6 bytes, and returns
+/// their order.
 Order shuffled(const ScratchDir& dir, uint32_t count, size_t bytes, uint64_t memory,
                uint64_t expected, uint64_t seed) {
   ExternalShuffle shuffle(
@@ -48,13 +49,14 @@ bool is_permutation_of_all(Order order, uint32_t count) {
   return order.size() == count;
 }
 
-TEST_CASE("shuffled in memory, through buckets, or through buckets of buckets: each record once",
-          "[tools][shuffle]") {
+TEST_CASE(
+    "each record is returned once: in memory, through buckets, and through buckets of buckets",
+    "[tools][shuffle]") {
   const ScratchDir dir;
   constexpr uint32_t kCount = 60'000;
   constexpr uint64_t kBytes = uint64_t{kCount} * 107;
-  // All in memory; a right guess of the size; a guess far too small, so that the buckets are cut
-  // again; one far too large.
+  // All in memory; a correct estimate of the size; an estimate that is far too small, so that the
+  // buckets are split again; an estimate that is far too large.
   for (const auto& [memory, expected] : std::vector<std::pair<uint64_t, uint64_t>>{
            {64 << 20, kBytes}, {1 << 20, kBytes}, {256 << 10, 1}, {1 << 20, kBytes * 1000}}) {
     INFO(memory << " " << expected);
@@ -63,19 +65,21 @@ TEST_CASE("shuffled in memory, through buckets, or through buckets of buckets: e
     CHECK(std::filesystem::is_empty(dir.path()));
     uint32_t stayed = 0;
     for (uint32_t i = 0; i < kCount; ++i) stayed += order[i] == i;
-    CHECK(stayed < 20);  // one on average
+    CHECK(stayed < 20);  // the expected number is 1
   }
 }
 
-TEST_CASE("the same seed gives the same order, another one another", "[tools][shuffle]") {
+TEST_CASE("the same seed gives the same order, and another seed gives another order",
+          "[tools][shuffle]") {
   const ScratchDir dir;
   const auto order = [&](uint64_t seed) { return shuffled(dir, 5000, 50, 100'000, 250'000, seed); };
   CHECK(order(3) == order(3));
   CHECK(order(3) != order(4));
 }
 
-TEST_CASE("every order of few records is equally likely, and so is every place of many",
-          "[tools][shuffle]") {
+TEST_CASE(
+    "every order of a few records is equally likely, and so is every position of many records",
+    "[tools][shuffle]") {
   const ScratchDir dir;
   SECTION("all 24 orders of 4 records, through buckets") {
     std::map<Order, int> met;
@@ -85,9 +89,9 @@ TEST_CASE("every order of few records is equally likely, and so is every place o
     double chi2 = 0;
     for (const auto& [order, times] : met)
       chi2 += (times - kTimes / 24.0) * (times - kTimes / 24.0) / (kTimes / 24.0);
-    CHECK(chi2 < 55.0);  // 23 degrees of freedom: above by chance once in 5,000
+    CHECK(chi2 < 55.0);  // 23 degrees of freedom: exceeded by chance once in 5,000
   }
-  SECTION("where 20 blocks of 2,000 records go") {
+  SECTION("positions of 20 blocks of 2,000 records") {
     constexpr uint32_t kCount = 2000, kBlocks = 20, kTimes = 10;
     std::vector<std::vector<double>> cells(kBlocks, std::vector<double>(kBlocks));
     for (uint32_t t = 0; t < kTimes; ++t) {
@@ -99,12 +103,12 @@ TEST_CASE("every order of few records is equally likely, and so is every place o
     double chi2 = 0;
     for (const auto& row : cells)
       for (const double n : row) chi2 += (n - expected) * (n - expected) / expected;
-    CHECK(chi2 < 470);  // 361 degrees of freedom, deviation 27: four of them above
-    CHECK(chi2 > 252);  // nor too even
+    CHECK(chi2 < 470);  // 361 degrees of freedom: mean + 4 standard deviations of 27
+    CHECK(chi2 > 252);  // and not too even
   }
 }
 
-TEST_CASE("a folder that can't be written is told with what to do", "[tools][shuffle]") {
+TEST_CASE("a folder that is not writable is reported with its path", "[tools][shuffle]") {
   ExternalShuffle shuffle(
       {.folder = "/nowhere/at/all", .memory_bytes = 64, .expected_bytes = 10'000, .seed = 1});
   Result<void> added;

@@ -1,4 +1,4 @@
-// Support: data sets of a few records in every format, for the tests of tools/data.
+// Data sets of a few records in every format, for the tests of tools/data.
 #pragma once
 
 #include <sstream>
@@ -26,7 +26,7 @@ inline DataSet open_set(const std::vector<std::string>& names,
   return std::move(*set);
 }
 
-/// Records of every kind of value: x, an integer; y, a float; t, a text; v, two integers.
+/// One record with a value of every kind: x, an integer; y, a float; t, a text; v, two integers.
 struct Row {
   int64_t x = 0;
   float y = 0;
@@ -68,7 +68,7 @@ inline std::string csv_lines(const std::vector<Row>& rows) {
   return out;
 }
 
-/// An .npy file of this type ("<i8") and shape ("(3, 2)").
+/// Returns the bytes of an .npy file of the given type ("<i8") and shape ("(3, 2)").
 template <typename T>
 std::string npy_file(const std::string& type, const std::string& shape,
                      const std::vector<T>& values) {
@@ -80,7 +80,7 @@ std::string npy_file(const std::string& type, const std::string& shape,
          std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-/// What head shows of a set, a JSON object a record.
+/// Returns the first records of a set as `downpour head` shows them: one JSON object per record.
 inline std::vector<Json> head_of(const DataSet& set, uint64_t records, LookOptions options = {}) {
   options.json = true;
   std::ostringstream out;

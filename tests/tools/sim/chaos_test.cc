@@ -1,4 +1,4 @@
-// The counter model on a whole cluster, under everything that can go wrong.
+// The counter model on a whole simulated cluster, under every kind of fault.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -24,9 +24,8 @@ TEST_CASE("without faults every weight is the number of epochs and nothing is re
   CHECK_FALSE(outcome.counts.contains("lease repeated"));
 }
 
-TEST_CASE(
-    "nothing is lost or doubled in two hundred seeds of chaos, and they meet what they should",
-    "[sim]") {
+TEST_CASE("two hundred seeds of chaos lose and repeat nothing, and reach the expected events",
+          "[sim]") {
   constexpr uint64_t kSeeds = testing::seeds(200);
   const Simulator simulator = simulator_of({.faults = "chaos"});
   std::map<std::string, uint64_t> seeds_with;
@@ -71,7 +70,8 @@ TEST_CASE("the source of a cancelled move serves its partitions again after its 
   REQUIRE(profile != nullptr);
   const auto simulator = make_simulator(*profile);
   REQUIRE(simulator);
-  const Outcome outcome = simulator->run(913, {});  // hung: its frozen partition stayed frozen
+  // In this seed a move is cancelled while its partition is frozen at the source.
+  const Outcome outcome = simulator->run(913, {});
   INFO(outcome.violation);
   CHECK(outcome.violation.empty());
 }
@@ -86,7 +86,7 @@ TEST_CASE("every fence belongs to exactly one profile", "[sim]") {
   }
 }
 
-TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one worker at a time",
+TEST_CASE("under every sharding nothing is lost or repeated, and a stream has one worker at a time",
           "[sim]") {
   const uint64_t seeds = testing::seeds(40);
   for (const char* sharding : {"file", "data"}) {
@@ -100,7 +100,7 @@ TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one 
   }
 }
 
-TEST_CASE("shards that join ranges lose and double nothing, whoever dies", "[sim]") {
+TEST_CASE("shards that join ranges lose and repeat nothing, whichever process dies", "[sim]") {
   const uint64_t seeds = testing::seeds(40);
   for (const JobSize& size : {JobSize{.files = 4, .cycle = 3, .window = 10},
                               JobSize{.files = 4, .sharding = "file", .cycle = 3},
@@ -115,8 +115,10 @@ TEST_CASE("shards that join ranges lose and double nothing, whoever dies", "[sim
   }
 }
 
-TEST_CASE("a job of steps ends with whole shards, the same at every partition, whoever dies",
-          "[sim]") {
+TEST_CASE(
+    "a job with train.steps ends with whole shards, the same at every partition, whichever process "
+    "dies",
+    "[sim]") {
   const uint64_t seeds = testing::seeds(25);
   uint64_t parts = 0;
   for (const uint64_t steps : {7, 30, 48, 70}) {  // an epoch has 48, or a little more
@@ -134,10 +136,10 @@ TEST_CASE("a job of steps ends with whole shards, the same at every partition, w
   CHECK(parts > seeds);
   const Outcome quiet = simulator_of({.size = {.steps = 30}, .faults = "none"}).run(1, {});
   REQUIRE(quiet.finish);
-  CHECK(quiet.finish->summary.steps <= 36);  // about the last shard's batches more
+  CHECK(quiet.finish->summary.steps <= 36);  // at most about one shard's batches more
 }
 
-TEST_CASE("a slow ps gives partitions to the others while training goes on, once and not back",
+TEST_CASE("partitions of a slow ps move to the others while training continues, once and not back",
           "[sim]") {
   SimulatorOptions options;
   auto job = make_counter_job({.shards = 200, .batches = 8, .epochs = 2, .partitions = 64});
@@ -152,7 +154,7 @@ TEST_CASE("a slow ps gives partitions to the others while training goes on, once
     options.job.cluster.rebalance = rebalance;
     const auto simulator = Simulator::make(options);
     REQUIRE(simulator);
-    Selection first;  // one ps is slow from the first second on, and no other
+    Selection first;  // exactly one ps is slow, from the first second on
     first.moments = std::vector<uint32_t>{0};
     return simulator->run(3, {.selection = first});
   };
@@ -165,12 +167,13 @@ TEST_CASE("a slow ps gives partitions to the others while training goes on, once
   CHECK(even.finish->summary.partitions_moved == 0);
   const uint32_t moved = balanced.finish->summary.partitions_offloaded;
   CHECK(moved >= 4);
-  CHECK(moved <= 16);  // of the 16 that it had it keeps half, and nothing comes back
-  // A message takes it as long whatever is in it; what is saved are those without a key for it.
+  CHECK(moved <= 16);  // it had 16 and keeps about half; no partition returns
+  // The slow ps needs the same time for every message, whatever it contains. So the gain comes from
+  // the messages that are not sent, because they would have no key for this ps.
   CHECK(balanced.virtual_ns < even.virtual_ns * 95 / 100);
 }
 
-TEST_CASE("without other faults exactly the poisonous batches are given up, in every epoch",
+TEST_CASE("without other faults exactly the poisonous batches are quarantined, in every epoch",
           "[sim]") {
   const Simulator simulator = simulator_of({.faults = "poison"});
   uint64_t deaths = 0, nans = 0;
@@ -205,10 +208,10 @@ TEST_CASE("all partitions leave out the same batches, whichever processes die", 
     REQUIRE(outcome.violation.empty());
     withdrawn += outcome.counts.contains("quarantine_withdrawn") ? 1 : 0;
   }
-  if (!testing::kSanitized) CHECK(withdrawn > 0);  // in few of the seeds
+  if (!testing::kSanitized) CHECK(withdrawn > 0);  // only a few of the seeds withdraw a marker
 }
 
-TEST_CASE("the same seed is the same run, event for event", "[sim]") {
+TEST_CASE("the same seed gives the same run, event for event", "[sim]") {
   const Simulator simulator = simulator_of({.faults = "chaos"});
   for (const uint64_t seed : {100, 200}) {
     const Outcome first = simulator.run(seed, {}), second = simulator.run(seed, {});
@@ -222,7 +225,7 @@ TEST_CASE("a failing seed is reported with fewer faults that still break the sam
           "[sim]") {
   const Profile profile{.faults = "straggler,clock,drop=0.5%"};
   const Simulator simulator = simulator_of(profile, [](SimulatorOptions& options) {
-    options.limit_ns = 100 * kMillisecond;  // nothing can end so soon
+    options.limit_ns = 100 * kMillisecond;  // no run can end so early
   });
   const Outcome outcome = simulator.run(1, {});
   REQUIRE(invariant_of(outcome.violation) == "I12");
@@ -231,7 +234,7 @@ TEST_CASE("a failing seed is reported with fewer faults that still break the sam
   CHECK(reduced(simulator.plan_of(1), less.without, less.moments).events.empty());
 }
 
-TEST_CASE("a trace tells what happened, for people and for Perfetto", "[sim]") {
+TEST_CASE("a trace shows what happened, as text and as JSON for Perfetto", "[sim]") {
   const Simulator simulator = simulator_of({.faults = "none"});
   Trace trace(true);
   (void)simulator.run(1, {.trace = &trace});

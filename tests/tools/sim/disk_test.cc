@@ -13,8 +13,10 @@ std::string text_of(SimStorage& storage, const std::string& path) {
                : "(" + bytes.error().what + ")";
 }
 
-TEST_CASE("a file that was written atomically is the old or the new one after a crash anywhere",
-          "[sim]") {
+TEST_CASE(
+    "after a crash at any operation an atomically written file has either the old or the new "
+    "content",
+    "[sim]") {
   int old_seen = 0, new_seen = 0;
   for (uint64_t operation = 1; operation <= 8; ++operation) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -36,7 +38,7 @@ TEST_CASE("a file that was written atomically is the old or the new one after a 
   CHECK(new_seen > 20);
 }
 
-TEST_CASE("what was appended and not synced may be lost, torn or flipped; what was synced stays",
+TEST_CASE("appended bytes that are not synced may be lost, torn or flipped; synced bytes stay",
           "[sim]") {
   const std::string tail(2000, 'x');
   int lost = 0, changed = 0;
@@ -59,8 +61,10 @@ TEST_CASE("what was appended and not synced may be lost, torn or flipped; what w
   CHECK(changed > 30);
 }
 
-TEST_CASE("a file that nobody syncs has its name at once and may be gone, torn or spoiled",
-          "[sim]") {
+TEST_CASE(
+    "a file that is never synced is visible at once, and may be lost, torn or damaged in a power "
+    "failure",
+    "[sim]") {
   int gone = 0;
   const std::string text(3000, 'x');
   for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -90,7 +94,7 @@ TEST_CASE("a file that nobody syncs has its name at once and may be gone, torn o
   CHECK(text_of(storage, "/run/b") == text);
 }
 
-TEST_CASE("a full disk takes no bytes and a failed fsync makes nothing durable", "[sim]") {
+TEST_CASE("a full disk accepts no bytes, and a failed fsync makes nothing durable", "[sim]") {
   SimDisk disk(1);
   SimStorage storage(disk, "1");
   REQUIRE(storage.make_dirs("/run"));
@@ -106,8 +110,9 @@ TEST_CASE("a full disk takes no bytes and a failed fsync makes nothing durable",
   CHECK(*storage.list("/run") == std::vector<std::string>{"a"});
 }
 
-TEST_CASE("of several that create a file exclusively one wins, and folders list what is in them",
-          "[sim]") {
+TEST_CASE(
+    "if several processes create a file exclusively, one succeeds; folders list what they contain",
+    "[sim]") {
   SimDisk disk(1);
   SimStorage first(disk, "1"), second(disk, "2");
   REQUIRE(first.make_dirs("/run/deep"));
@@ -120,7 +125,7 @@ TEST_CASE("of several that create a file exclusively one wins, and folders list 
   CHECK(first.remove("/run/deep"));
 }
 
-TEST_CASE("a machine sees stale folders for a second, unless it refreshes them", "[sim]") {
+TEST_CASE("a machine sees stale folder contents for a second, unless it refreshes them", "[sim]") {
   SimDisk disk(1);
   int64_t now_ns = 0;
   disk.now_ns = [&] { return now_ns; };
@@ -130,7 +135,7 @@ TEST_CASE("a machine sees stale folders for a second, unless it refreshes them",
   REQUIRE(there.list("/run")->empty());
   CHECK_FALSE(*there.exists("/run/a"));
   REQUIRE(here.write_file_atomic("/run/a", as_bytes("x")));
-  CHECK(here.list("/run")->size() == 1);  // it made the change itself
+  CHECK(here.list("/run")->size() == 1);  // this machine made the change itself
   CHECK(there.list("/run")->empty());
   CHECK_FALSE(*there.exists("/run/a"));
   there.refresh("/run");
@@ -142,7 +147,8 @@ TEST_CASE("a machine sees stale folders for a second, unless it refreshes them",
   CHECK(there.list("/run")->size() == 2);
 }
 
-TEST_CASE("a chief takes a free term though its machine lists the folder as it was", "[sim]") {
+TEST_CASE("a chief takes a free term although its machine lists outdated folder contents",
+          "[sim]") {
   SimDisk disk(1);
   disk.now_ns = [] { return int64_t{0}; };
   disk.faults.stale_names = true;
@@ -154,8 +160,7 @@ TEST_CASE("a chief takes a free term though its machine lists the folder as it w
   CHECK(*checkpoint::take_term(there, "/run") == 3);
 }
 
-TEST_CASE("a folder that was made and whose parent was not synced may be gone, with all in it",
-          "[sim]") {
+TEST_CASE("a new folder whose parent is not synced may disappear with its contents", "[sim]") {
   int gone = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SimDisk disk(seed);
@@ -164,7 +169,7 @@ TEST_CASE("a folder that was made and whose parent was not synced may be gone, w
     storage.die_at(2, {});  // between mkdir and the sync of its parent
     CHECK_FALSE(storage.make_dirs("/run/new"));
     SimStorage other(disk, "2");
-    REQUIRE(other.make_dirs("/run/new"));  // it is there
+    REQUIRE(other.make_dirs("/run/new"));  // the folder exists until the power fails
     disk.lose_power(false);
     gone += *other.exists("/run/new") ? 0 : 1;
   }

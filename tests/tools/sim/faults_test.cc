@@ -8,7 +8,7 @@
 namespace downpour::sim {
 namespace {
 
-TEST_CASE("a list of faults says how often each happens", "[sim]") {
+TEST_CASE("a list of faults states how often each fault happens", "[sim]") {
   const auto spec = parse_faults("kill-ps=10m,drop=1%,power=1h,tiny-queues");
   REQUIRE(spec);
   CHECK_FALSE(spec->swarm);
@@ -20,13 +20,13 @@ TEST_CASE("a list of faults says how often each happens", "[sim]") {
   const auto kills = std::count_if(plan.events.begin(), plan.events.end(), [](const FaultEvent& e) {
     return e.kind == FaultKind::kKillPs;
   });
-  CHECK(kills > 100);  // a day has 144 times ten minutes
+  CHECK(kills > 100);  // a day has 144 periods of ten minutes
   CHECK(kills < 190);
   CHECK(std::is_sorted(plan.events.begin(), plan.events.end(),
                        [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; }));
 }
 
-TEST_CASE("what is no fault, or no number, is an error that names it", "[sim]") {
+TEST_CASE("an unknown fault or a malformed number is an error that names it", "[sim]") {
   CHECK(parse_faults("kill-pz").error().what.find("kill-pz") != std::string::npos);
   CHECK(parse_faults("kill-ps").has_value());
   for (const char* text : {"kill-ps=10", "drop=200%", "drop=x", "tiny-queues=3"})
@@ -34,7 +34,7 @@ TEST_CASE("what is no fault, or no number, is an error that names it", "[sim]") 
   CHECK(parse_faults("none")->empty());
 }
 
-TEST_CASE("a chance may be given to messages of one kind, and to those that go to one role",
+TEST_CASE("a probability can apply to messages of one kind, and to those that go to one role",
           "[sim]") {
   const auto spec = parse_faults("worker.View:lose=90%,StatusReply:kill-sender=0.5");
   REQUIRE(spec);
@@ -57,7 +57,7 @@ TEST_CASE("a chance may be given to messages of one kind, and to those that go t
   }
 }
 
-TEST_CASE("chaos switches kinds on and off by the seed, and ends", "[sim]") {
+TEST_CASE("chaos enables and disables kinds depending on the seed, and ends", "[sim]") {
   const FaultSpec chaos = *parse_faults("chaos");
   std::array<int, kFaultKinds> on{};
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -77,7 +77,7 @@ TEST_CASE("chaos switches kinds on and off by the seed, and ends", "[sim]") {
   }
 }
 
-TEST_CASE("kinds named beside chaos happen under every seed, and `ends` ends periodic ones",
+TEST_CASE("kinds named in addition to chaos happen under every seed, and `ends` ends periodic ones",
           "[sim]") {
   const FaultSpec both = *parse_faults("chaos,damage");
   const FaultSpec ending = *parse_faults("kill-ps=500ms,drop=1%,ends");
@@ -90,7 +90,7 @@ TEST_CASE("kinds named beside chaos happen under every seed, and `ends` ends per
   }
 }
 
-TEST_CASE("a plan can be had without some kinds and with only some moments", "[sim]") {
+TEST_CASE("a plan can be reduced to fewer kinds and to some of its moments", "[sim]") {
   const FaultSpec chaos = *parse_faults("chaos");
   const FaultPlan plan = make_plan(chaos, 3);
   REQUIRE(plan.events.size() > 3);

@@ -1,4 +1,4 @@
-// Workers that read through input processes, under everything that can go wrong.
+// Workers that read through input processes, under every kind of fault.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -49,8 +49,7 @@ TEST_CASE("without faults input processes read every batch, and nothing is repea
   CHECK(count_of(outcome, "lease repeated") == 0);
 }
 
-TEST_CASE("nothing is lost or doubled in chaos, whichever input processes die or stand still",
-          "[sim]") {
+TEST_CASE("chaos loses and repeats nothing, whichever input processes die or stall", "[sim]") {
   const uint64_t seeds = testing::seeds(60);
   std::map<std::string, uint64_t> seeds_with;
   for (const uint32_t inputs : {1, 3}) {
@@ -90,7 +89,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with input processes the same seed is the same run, event for event", "[sim]") {
+TEST_CASE("with input processes the same seed gives the same run, event for event", "[sim]") {
   const Simulator simulator = make_simulator("chaos", 2);
   for (const uint64_t seed : {7, 100}) {
     const Outcome first = simulator.run(seed, {}), second = simulator.run(seed, {});
@@ -114,7 +113,7 @@ TEST_CASE("a worker keeps its lease while another input process takes over the r
   CHECK(killed > 0);
 }
 
-/// The tables of a model trained by one worker that takes one batch after the other.
+/// Trains with one worker, one batch at a time, and returns the tables of each partition.
 std::vector<std::vector<checkpoint::TableImage>> trained(const testing::ScratchDir& dir,
                                                          uint32_t inputs) {
   const std::string run_dir = str(dir.path(), "/run-", inputs);
@@ -152,7 +151,9 @@ std::vector<std::vector<checkpoint::TableImage>> trained(const testing::ScratchD
   return tables;
 }
 
-TEST_CASE("a model trained through input processes is the same, bit for bit", "[sim]") {
+TEST_CASE(
+    "a model trained through input processes is bit for bit the same as one trained without them",
+    "[sim]") {
   const testing::ScratchDir dir;
   std::string text;
   for (uint32_t i = 0; i < 2000; ++i)

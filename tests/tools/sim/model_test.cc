@@ -1,4 +1,5 @@
-// The model job on a whole cluster: Adam's state, two tables, dense variables, fragments, metrics.
+// The model job on a whole simulated cluster: Adam's state, two tables, dense variables, fragments,
+// and metrics.
 #include <algorithm>
 #include <map>
 
@@ -20,7 +21,7 @@ void run_seeds(const Simulator& simulator, uint64_t seeds, const std::string& wh
   }
 }
 
-TEST_CASE("without faults every row, slot and metric of the model job is as computed beforehand",
+TEST_CASE("without faults every row, slot and metric of the model job has the precomputed value",
           "[sim]") {
   const Outcome outcome = simulator_of({.model = true, .faults = "none"}).run(1, {});
   INFO(outcome.violation);
@@ -48,7 +49,7 @@ TEST_CASE("under chaos no row, slot or metric of the model job is wrong", "[sim]
   }
 }
 
-TEST_CASE("whatever reads the data, the model job's rows and metrics are right", "[sim]") {
+TEST_CASE("the model job's rows and metrics are right under every sharding and source", "[sim]") {
   for (const JobSize& size :
        {JobSize{.files = 4, .sharding = "file"}, JobSize{.files = 4, .sharding = "data"},
         JobSize{.files = 4, .sharding = "off"}, JobSize{.files = 4, .mix = true},
@@ -60,7 +61,7 @@ TEST_CASE("whatever reads the data, the model job's rows and metrics are right",
   }
 }
 
-TEST_CASE("the oracle refuses a job whose gradients depend on the weights", "[sim]") {
+TEST_CASE("the oracle rejects a job whose gradients depend on the weights", "[sim]") {
   SimulatorOptions options;
   options.job = *make_model_job({});
   options.check_values = true;
@@ -70,14 +71,14 @@ TEST_CASE("the oracle refuses a job whose gradients depend on the weights", "[si
   CHECK(simulator.error().what.find("means over a batch") != std::string::npos);
 }
 
-TEST_CASE("the oracle sees one wrong, missing or repeated step of a row", "[sim]") {
+TEST_CASE("the oracle detects one wrong, missing or repeated step of a row", "[sim]") {
   const auto plan = chief::plan_run(*make_model_job({}), wire::Purpose::kTrain);
   REQUIRE(plan);
   const auto oracle = Oracle::make(*plan);
   REQUIRE(oracle);
   CHECK(oracle->order_matters());
   CHECK(oracle->records() == 12 * 4 * 8);
-  // The bias takes part in every batch.
+  // Every batch uses the bias.
   const Oracle::Row* bias = nullptr;
   for (const auto& partition : oracle->by_partition()) {
     for (const Oracle::Row& row : partition) {
@@ -99,9 +100,9 @@ TEST_CASE("the oracle sees one wrong, missing or repeated step of a row", "[sim]
   };
   const std::vector<double> all = state([](uint32_t b) { return b + 1; });
   CHECK(differ(all, all) == 0);
-  // A batch in the middle is missing: the weights show it, the moments have forgotten it.
+  // A batch in the middle is missing. The weights still differ; the moments no longer do.
   CHECK(differ(all, state([](uint32_t b) { return b == 70 ? 0 : b + 1; })) >= 8);
-  // The last two batches change places: moments and weights show it.
+  // The last two batches are swapped: moments and weights differ.
   const auto last = uint32_t(oracle->batches().size() - 1);
   const auto swapped = state([&](uint32_t b) -> uint64_t {
     return b == last ? last : b == last - 1 ? last + 1 : b + 1;

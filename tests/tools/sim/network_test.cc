@@ -11,7 +11,7 @@ wire::Message message(uint32_t epochs) {
   return m;
 }
 
-/// A server and a client; what each received.
+/// A server and a client, and the messages that each received.
 struct Pair {
   explicit Pair(uint64_t seed) : network(scheduler, seed) {
     network.speed.jitter_ns = 10 * kMillisecond;
@@ -50,8 +50,9 @@ struct Pair {
   std::vector<std::pair<transport::PeerId, uint32_t>> at_server, at_client;
 };
 
-TEST_CASE("a connection keeps the order of its messages, those from before it stood first",
-          "[sim]") {
+TEST_CASE(
+    "a connection keeps the order of its messages, including those sent before it was established",
+    "[sim]") {
   Pair pair(1);
   std::vector<uint32_t> sent;
   for (uint32_t i = 0; i < 50; ++i) {
@@ -63,7 +64,7 @@ TEST_CASE("a connection keeps the order of its messages, those from before it st
   CHECK(pair.numbers() == sent);
 }
 
-TEST_CASE("a connection that broke comes again as another peer; what was under way is lost",
+TEST_CASE("a broken connection returns as another peer, and the messages in flight are lost",
           "[sim]") {
   Pair pair(2);
   pair.run(kSecond);
@@ -80,8 +81,9 @@ TEST_CASE("a connection that broke comes again as another peer; what was under w
   CHECK(pair.at_server[1].first != first);
 }
 
-TEST_CASE("with late mail half of what a broken connection carried arrives from the former peer",
-          "[sim]") {
+TEST_CASE(
+    "with late_mail about half of the messages of a broken connection arrive from the former peer",
+    "[sim]") {
   Pair pair(5);
   pair.network.faults.late_mail = true;
   pair.run(kSecond);
@@ -97,7 +99,8 @@ TEST_CASE("with late mail half of what a broken connection carried arrives from 
   for (const auto& [from, number] : pair.at_server) CHECK((from == now) == (number == 99));
 }
 
-TEST_CASE("what is held arrives when it is let go, in order, one way only", "[sim]") {
+TEST_CASE("held messages arrive after let_go(), in order, and only that direction is held",
+          "[sim]") {
   Pair pair(3);
   pair.run(kSecond);
   REQUIRE(pair.client->send(pair.peer, message(1)) == transport::SendStatus::kSent);
@@ -115,7 +118,8 @@ TEST_CASE("what is held arrives when it is let go, in order, one way only", "[si
 }
 
 TEST_CASE(
-    "an address leads to whoever bound it last, to another one on request, and to who is left",
+    "an address leads to the process that bound it last, to another on request, and to the "
+    "remaining one after a shutdown",
     "[sim]") {
   Pair pair(6);
   pair.run(kSecond);
@@ -135,7 +139,7 @@ TEST_CASE(
     REQUIRE(pair.client->send(pair.peer, message(n)) == transport::SendStatus::kSent);
     drain();
   };
-  say(1);  // who is connected stays
+  say(1);  // an existing connection stays
   CHECK(pair.numbers() == std::vector<uint32_t>{1});
   pair.network.reset(1, 2);
   drain();
@@ -151,7 +155,7 @@ TEST_CASE(
   CHECK(at_second == std::vector<uint32_t>{2, 4});
 }
 
-TEST_CASE("messages are lost and repeated as often as asked", "[sim]") {
+TEST_CASE("messages are lost and repeated at the configured rates", "[sim]") {
   Pair pair(4);
   pair.run(kSecond);
   pair.network.faults.drop = 0.2;
@@ -167,7 +171,7 @@ TEST_CASE("messages are lost and repeated as often as asked", "[sim]") {
   CHECK(pair.at_server.size() == 500 - counts.dropped + counts.duplicated);
 }
 
-TEST_CASE("a queue that is full takes no more until it has been read", "[sim]") {
+TEST_CASE("a full queue accepts no message until the receiver has read it", "[sim]") {
   Pair pair(5);
   pair.run(kSecond);
   pair.network.faults.queue_messages_max = 8;

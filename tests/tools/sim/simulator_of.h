@@ -1,4 +1,4 @@
-// simulator_of: the simulator of a built-in job.
+// simulator_of: makes the simulator of a built-in job.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace downpour::sim {
 
-/// The built-in job of that size under these faults, on the cluster that it usually has. `change`
-/// alters its options first.
+/// Returns a simulator of the profile's job, with its size and faults, on its usual cluster.
+/// `change` can edit the options before the simulator is made.
 inline Simulator simulator_of(const Profile& profile,
                               const std::function<void(SimulatorOptions&)>& change = {}) {
   auto options = options_of(profile);

@@ -1,4 +1,4 @@
-// Catch2 version 3 under the name of version 2's only header.
+// Catch2 version 3 under the name of the single header of version 2.
 #pragma once
 
 #include <catch2/catch_all.hpp>
