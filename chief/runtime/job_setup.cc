@@ -7,7 +7,7 @@
 
 #include "chief/runtime/run_lock.h"
 #include "shared/base/object_scheme.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/file.h"
 #include "shared/data/formats/parser.h"
 #include "shared/data/formats/sniff.h"
 #include "shared/data/formats/text/table_columns.h"

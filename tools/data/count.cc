@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/human.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/example/tfrecord.h"
 #include "shared/data/formats/mnist/mnist.h"
 #include "shared/job/formats.h"

@@ -7,6 +7,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
 #include "shared/data/reading/batch_reader.h"
+#include "shared/data/reading/open_shard.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
 #include "shared/model/graph.h"

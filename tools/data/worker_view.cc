@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "shared/data/reading/open_shard.h"
 #include "shared/job/formats.h"
 #include "shared/job/preset.h"
 #include "shared/model/graph.h"

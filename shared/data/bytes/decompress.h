@@ -1,4 +1,4 @@
-// Decompression: detects compressed formats, and provides a ByteSource for each of them.
+// Decompression: a ByteSource for each compressed format.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,10 @@
 
 #include "shared/base/result.h"
 #include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/compression.h"
+#include "shared/data/bytes/file.h"
 
 namespace downpour::data {
-
-enum class Compression : uint8_t { kNone, kGzip, kZlib, kZstd };
-
-constexpr size_t kCompressionHeadBytes = 64;
-
-/// Returns how a file is compressed whose first kCompressionHeadBytes bytes (fewer if it is
-/// shorter) are `head`. A zlib stream has no magic number, only a checked header of two bytes,
-/// which can also begin a text ("x^"). It is therefore detected only if `head` is not plain text.
-Compression compression_of(std::string_view head);
 
 /// Yields the decompressed bytes of a file from its start. Memory and output are bounded for any
 /// input. Output is produced in pieces, and a zstd window has at most 128 MiB. The output may have

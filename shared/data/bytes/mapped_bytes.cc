@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "shared/base/page_vector.h"
+#include "shared/data/bytes/file.h"
 
 namespace downpour::data {
 namespace {

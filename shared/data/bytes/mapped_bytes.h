@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/file.h"
 
 namespace downpour::data {
 

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "shared/base/units.h"
+#include "shared/data/bytes/file.h"
 
 namespace downpour::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/file.h"
 
 namespace downpour::data {
 

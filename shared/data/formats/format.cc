@@ -17,4 +17,13 @@ const Format& format_of(DataFormat format) {
   return found;
 }
 
+Result<std::unique_ptr<WindowSource>> open_windows(const FieldContext& context,
+                                                   const plan::FileInfo& info,
+                                                   const plan::ShardRange& range,
+                                                   const WindowMemory& memory) {
+  const Format& format = format_of(context.data.format);
+  DP_CHECK(format.open != nullptr, size_t(format.format));
+  return format.open(context, info, range, memory);
+}
+
 }  // namespace downpour::data

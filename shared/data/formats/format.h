@@ -60,6 +60,12 @@ struct Format {
 /// Returns the functions of a format. For DataFormat::kAuto all are null.
 const Format& format_of(DataFormat format);
 
+/// Opens windows of the records of a range, without a parser. Not for arrays.
+Result<std::unique_ptr<WindowSource>> open_windows(const FieldContext& context,
+                                                   const plan::FileInfo& info,
+                                                   const plan::ShardRange& range,
+                                                   const WindowMemory& memory);
+
 // The entries of the table, each defined beside its parser.
 extern const Format kLibsvm, kLibffm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl;
 

@@ -9,7 +9,7 @@
 
 #include "shared/base/names.h"
 #include "shared/base/units.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/example/tfrecord.h"
 #include "shared/data/formats/json/json_scan.h"
 #include "shared/data/formats/mnist/mnist.h"

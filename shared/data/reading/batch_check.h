@@ -2,7 +2,7 @@
 #pragma once
 
 #include "shared/base/result.h"
-#include "shared/data/reading/dataset.h"
+#include "shared/data/reading/read_plan.h"
 #include "shared/tensor/batch.h"
 
 namespace downpour::data {

@@ -11,9 +11,6 @@ namespace {
 
 constexpr size_t kRecordsAhead = 4;  // records prefetched during shuffled reading, where each
                                      // record is a jump in memory
-constexpr size_t kLinesAheadMax =
-    16;  // of each record; after that the hardware prefetches by itself
-constexpr size_t kHashedBytesMax = 4096;
 constexpr size_t kBatchKeysMax = size_t{1} << 26;  // of one field; bounds the memory of a batch
 
 bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
@@ -59,17 +56,6 @@ Error bad_record_error(const Fault& fault, std::string where) {
   what += fault.reason;
   return Error{ErrorCode::kBadData, what, std::move(where),
                fault.hint == nullptr ? "" : fault.hint};
-}
-
-void RecordParser::prefetch(const char* begin, size_t size) const {
-  const size_t lines = std::min<size_t>(size / 64 + 1, kLinesAheadMax);
-  for (size_t i = 0; i < lines; ++i) __builtin_prefetch(begin + i * 64);
-}
-
-size_t RecordParser::parse_run(std::span<const QueuedRecord>, Columns&, uint64_t&) { return 0; }
-
-uint64_t RecordParser::hash(const char* begin, const char* end) const {
-  return xxh3(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
 }
 
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,

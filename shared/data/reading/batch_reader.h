@@ -6,11 +6,11 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
-#include "shared/data/formats/format.h"
-#include "shared/data/reading/dataset.h"
+#include "shared/data/formats/parser.h"
+#include "shared/data/reading/read_plan.h"
 #include "shared/data/reading/record_flow.h"
-#include "shared/data/reading/record_trace.h"
 #include "shared/data/reading/scratch.h"
+#include "shared/data/reading/shard_reader.h"
 #include "shared/data/records/window.h"
 
 namespace downpour::data {
@@ -20,27 +20,22 @@ namespace downpour::data {
 Fault fault_of(const RecordRef& record);
 /// Returns the error for a bad record at `where`.
 Error bad_record_error(const Fault& fault, std::string where);
-/// Shuffles the records of the window with index `window` into the order in which the shard yields
-/// them.
-template <typename Record>
-void shuffle_window(std::vector<Record>& records, uint64_t seed, ShardId shard, uint32_t window) {
-  Rng rng(hash_combine(hash_combine(hash_combine(seed, shard.epoch), shard.shard), window));
-  for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
-}
 /// Returns whether the record at `offset` of file `file` of the plan is held out of training.
 bool is_held_out(double holdout, uint32_t file, uint64_t offset);
 
-/// Opens one range of a shard that has `ranges` ranges, without the later steps of the pipeline.
-/// `text` must outlive the source and the parser. Errors: those of open_shard().
-Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
-                                  const plan::ShardRange& range, Scratch::Text& text,
-                                  size_t ranges = 1);
-/// Opens the records without a parser. Arrays are excluded, because the fields determine the
-/// content of their rows.
-Result<std::unique_ptr<WindowSource>> open_windows(const FieldContext& context,
-                                                   const plan::FileInfo& info,
-                                                   const plan::ShardRange& range,
-                                                   const WindowMemory& memory);
+/// What became of a record.
+struct RecordFate {
+  enum class Kind : uint8_t {
+    kBatch,        // part of a batch
+    kHeldOut,      // held out for evaluation
+    kFiltered,     // dropped by the job's filter
+    kSkipped,      // bad, and skipped because the job skips bad records
+    kDropped,      // part of a short last batch that is dropped
+    kQuarantined,  // part of a quarantined batch
+  };
+  Kind kind = Kind::kBatch;
+  uint32_t batch = 0;  // kBatch, kQuarantined
+};
 
 /// The ShardReader of every format. It applies the steps of the pipeline in this order: source,
 /// interleave, shuffle, filter, batch.
@@ -115,12 +110,5 @@ class BatchReader final : public ShardReader {
   bool watched_in_batch_ = false;
   std::optional<RecordFate> fate_;
 };
-
-/// Opens a shard like open_shard(), but returns the BatchReader itself.
-Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const ReadPlan> plan,
-                                                       Split split, ShardId shard,
-                                                       std::vector<plan::ShardRange> ranges,
-                                                       uint32_t first_batch,
-                                                       std::vector<uint32_t> quarantined_batches);
 
 }  // namespace downpour::data

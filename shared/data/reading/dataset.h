@@ -2,7 +2,6 @@
 // pull-based; each belongs to one thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,76 +9,12 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/data/values/field_context.h"
+#include "shared/data/reading/read_plan.h"
+#include "shared/data/reading/shard_reader.h"
 #include "shared/job/job.h"
-#include "shared/job/preset.h"
 #include "shared/plan/shard.h"
-#include "shared/tensor/batch.h"
 
 namespace downpour::data {
-
-class ScratchPool;
-/// Creates a pool of memory that the readers of a process share one after another.
-std::shared_ptr<ScratchPool> make_scratch_pool();
-
-class ProgramPool;
-/// Creates a pool of the programs that the readers of a process have started. stop_programs() kills
-/// them, and fails every reader that reads from one.
-std::shared_ptr<ProgramPool> make_program_pool();
-void stop_programs(ProgramPool& pool);
-
-class RecordStreams;
-/// Creates a cache for streams: programs' outputs and compressed files that can only be read from
-/// their start. Each is read once for all readers of a process.
-std::shared_ptr<RecordStreams> make_record_streams();
-
-class CacheStore;
-/// Creates the store for the parsed records of a process: memory, or an unlinked file in `folder`,
-/// of at most `bytes_max` bytes. used_bytes() returns how much is in use. was_full() returns
-/// whether a request found no room.
-std::shared_ptr<CacheStore> make_cache_store(Cache where, uint64_t bytes_max, std::string folder);
-uint64_t used_bytes(const CacheStore& store);
-bool was_full(const CacheStore& store);
-class RecordCache;
-
-/// Everything that a reader needs. All readers of a process share it. It is immutable, and its
-/// pools are thread-safe.
-struct ReadPlan : FieldContext {
-  uint64_t seed = 1;
-  bool drop_remainder = false;
-  uint64_t batches_max = 0;  // batches of a shard that is one epoch; 0: until its end
-  double holdout = 0;        // share of the records held out of training
-  SourceSpec source;         // which records of the files belong to the data set
-  std::string base_dir;      // working directory of the source's program
-  std::vector<plan::FileInfo> files;
-  bool training = true;                // random ops apply, except to held-out records
-  std::shared_ptr<RecordCache> cache;  // null: records that are read again are parsed again
-  std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
-  std::shared_ptr<ProgramPool> programs = make_program_pool();
-  std::shared_ptr<RecordStreams> streams = make_record_streams();
-};
-
-/// Returns a copy of the plan with its own cache in `store`.
-std::shared_ptr<const ReadPlan> with_cache(const ReadPlan& plan, std::shared_ptr<CacheStore> store);
-
-/// Returns the plan for a job's readers. `widths` has the number of floats of each model output,
-/// `files` are the files of `source`, and `holdout` is the share held out of training.
-std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
-                                               const std::vector<uint32_t>& widths,
-                                               const SourceSpec& source,
-                                               std::vector<plan::FileInfo> files, double holdout);
-
-/// Returns a plan that reads the files of another source in the same way for evaluation. No record
-/// is held out, and random ops do nothing.
-std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const SourceSpec& source,
-                                               std::vector<plan::FileInfo> files);
-
-/// Returns a plan that reads the same data for prediction: every record, in the order of the files.
-/// Targets are optional, and any value is allowed. A missing target reads as its field's default or
-/// 0, whether a text, the whole column or the label file is missing. A column counts as missing if
-/// the header does not contain it. Without a header, the targets' columns count as missing if the
-/// first line has exactly that many cells fewer.
-std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan);
 
 /// Checks that data.filter is a condition on existing fields. Error: kConfig with the column in its
 /// text.
@@ -89,61 +24,10 @@ Result<void> check_filter(const DataSpec& data);
 /// MiB of content; nothing for a plain file. Errors: kNoInput, kIo, kBadData.
 Result<std::optional<double>> compression_ratio(const std::string& path);
 
-/// Describes the amount of data for the user: "2 files, 3.1 MiB", "a program, 10000 records an
-/// epoch".
-std::string text_of(const std::vector<plan::FileInfo>& files);
-/// Returns whether the records can only be read from the first one on: a program that writes whole
-/// epochs.
-bool is_stream(const SourceSpec& source);
-/// Cuts a program's records into ranges of `records_a_range`; 0 means no cut. Also sets
-/// records_before, as count_pieces() would. If the number of records is not known, the length stays
-/// open (FileInfo::is_open()), and a piece has at most kOpenPieceMax records.
-constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
-void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info);
-/// Returns the files with each program of open length as one range.
-std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files);
-
-/// Returns the hash of everything that decides which records a batch id names: files, seed, data
-/// and fields, layout, batch size, holdout, the ranges of the shards, and the version of this
-/// reader.
-uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& shards);
-
 /// Returns the mean bytes of a record in the file, estimated from its beginning (mnist and arrays:
 /// from headers). It converts a number of records per shard to the target_bytes of cut_shards(). At
 /// least 1.
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path);
-
-enum class Split : uint8_t { kTrain, kHeldOut, kAll };  // which side of the holdout a reader yields
-
-/// The counts of a whole shard, known after its last batch.
-struct ShardTotals {
-  ReadCounts counts;
-  uint32_t batches = 0;
-  // Where the first record starts and the last one ends, including line breaks, blank lines and
-  // headers: the shards of a file tile [0, bytes). If the shard joins ranges, see
-  // RecordFlow::extent(). For a program that is read as a stream: a hash of all records before the
-  // shard, and one that includes its own records.
-  uint64_t first_offset = 0, end_offset = 0;
-  uint64_t records_hash = 0;
-  uint64_t bytes = 0;  // of the shard that were read; Batch::end_offset at its end
-};
-
-/// Yields the batches of one shard in order. Reading always starts at the beginning of the shard.
-/// Batches before `first_batch` are parsed for their counts but not yielded.
-class ShardReader {
- public:
-  virtual ~ShardReader() = default;
-  /// Fills `batch` (its vectors are reused) and returns true. Returns false at the end of the
-  /// shard; totals() is valid from then on. Errors: kBadData with where = "file:line" and the text,
-  /// kNoInput, kIo. After an error the reader must not be used again.
-  virtual Result<bool> next(Batch& batch) = 0;
-  virtual const ShardTotals& totals() const = 0;
-  /// Returns whether all records come from a cache, so that no file is read.
-  virtual bool is_kept() const { return false; }
-  /// Returns, after an error of next(), the batch of the bad record; nothing if the cause of the
-  /// error is not a record.
-  virtual std::optional<uint32_t> failed_batch() const = 0;
-};
 
 /// Opens a shard. The shuffle is seeded by `shard` (epoch and shard number). Records of the batches
 /// in `quarantined_batches` (ascending) are counted, but not parsed. Records of several ranges are
@@ -178,22 +62,6 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
 /// Stores in the parts of a weighted mix how many files each has, and the mean length of its
 /// records. Errors: those of mean_record_bytes().
 Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Returns how shards are made of the ranges of the training data; for a mix, after note_parts().
-/// `files` come from find_cuts() and cut_program(); they determine whether ranges are pieces of a
-/// stream.
-plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Checks that the parts stored in a mix match these files. A process that receives a job must
-/// check this.
-Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
-                          std::vector<plan::ShardRange> ranges);
-/// Returns the streams that the job's training data consist of.
-plan::StreamSpec stream_spec(const DataSpec& data);
-/// Describes in one sentence which workers read which data, and how often each record counts in an
-/// epoch.
-std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Returns whether records are chosen by their number, so that records must be counted first.
-bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams);
 /// Counts the records of every piece that cut_shards() makes of the plan's files, and stores in the
 /// records_before of `files`, which are the same files, how many records precede each piece. Reads
 /// all of them, or as far as the source takes records. Errors: those of reading.

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "shared/base/object_scheme.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/example/tfrecord.h"
 #include "shared/data/formats/format.h"
 #include "shared/data/formats/mnist/mnist.h"

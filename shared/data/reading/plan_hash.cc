@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "shared/data/reading/dataset.h"
+#include "shared/data/reading/read_plan.h"
 
 namespace downpour::data {
 namespace {

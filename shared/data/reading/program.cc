@@ -104,6 +104,7 @@ void ProgramPool::stop() {
 std::shared_ptr<ProgramPool> make_program_pool() { return std::make_shared<ProgramPool>(); }
 
 void stop_programs(ProgramPool& pool) { pool.stop(); }
+bool are_stopped(const ProgramPool& pool) { return pool.stopped(); }
 
 bool ProgramPool::stopped() const {
   const std::lock_guard lock(mutex_);
@@ -538,7 +539,10 @@ Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
     out = std::move(rows.records);
   };
   if (streamed) {
-    DP_TRY(StreamBlockPtr block, plan.streams->take(plan, epoch, range));
+    const auto start = [&](RecordStream::Reading& reading) {
+      return start_stream(plan, epoch, range, reading);
+    };
+    DP_TRY(StreamBlockPtr block, plan.streams->take(plan, epoch, range, start));
     std::shared_ptr<const ArrayFields> arrays = block->arrays;
     out.source = windows_of(std::move(block), memory.records);
     if (arrays != nullptr) {

@@ -14,9 +14,10 @@
 #include "shared/base/result.h"
 #include "shared/data/bytes/byte_source.h"
 #include "shared/data/formats/format.h"
-#include "shared/data/reading/dataset.h"
+#include "shared/data/reading/read_plan.h"
 #include "shared/data/reading/record_stream.h"
 #include "shared/data/records/window.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::data {
 

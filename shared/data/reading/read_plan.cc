@@ -1,11 +1,15 @@
+#include "shared/data/reading/read_plan.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "shared/base/human.h"
 #include "shared/base/str.h"
-#include "shared/data/reading/dataset.h"
+#include "shared/data/reading/scratch.h"
 
 namespace downpour::data {
+
+std::shared_ptr<ScratchPool> make_scratch_pool() { return std::make_shared<ScratchPool>(); }
 
 std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
                                                const std::vector<uint32_t>& widths,

@@ -1,5 +1,4 @@
 #include "shared/data/reading/record_cache.h"
-#include "shared/data/reading/dataset.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,6 +6,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "shared/data/reading/read_plan.h"
 
 namespace downpour::data {
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shared/base/hash.h"
-#include "shared/data/reading/batch_reader.h"
 
 namespace downpour::data {
 

@@ -6,13 +6,23 @@
 #include <memory>
 #include <vector>
 
+#include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/data/formats/parser.h"
-#include "shared/data/reading/dataset.h"
+#include "shared/data/reading/read_plan.h"
 #include "shared/data/reading/scratch.h"
 #include "shared/data/records/window.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::data {
+
+/// Shuffles the records of the window with index `window` into the order in which the shard yields
+/// them.
+template <typename Record>
+void shuffle_window(std::vector<Record>& records, uint64_t seed, ShardId shard, uint32_t window) {
+  Rng rng(hash_combine(hash_combine(hash_combine(seed, shard.epoch), shard.shard), window));
+  for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
+}
 
 /// One opened range of a shard.
 struct OpenRange {

@@ -8,8 +8,8 @@
 #include "shared/base/str.h"
 #include "shared/base/units.h"
 #include "shared/data/bytes/xxh3.h"
-#include "shared/data/reading/batch_reader.h"
-#include "shared/data/reading/program.h"
+#include "shared/data/formats/format.h"
+#include "shared/data/reading/read_plan.h"
 
 namespace downpour::data {
 namespace {
@@ -323,14 +323,11 @@ Result<void> start_file(const ReadPlan& plan, uint32_t file, RecordStream::Readi
 }  // namespace
 
 Result<StreamBlockPtr> RecordStreams::take(const ReadPlan& plan, uint32_t epoch,
-                                           const plan::ShardRange& range) {
-  const auto start = [&](RecordStream::Reading& reading) {
-    return plan.files[range.file].is_program() ? start_stream(plan, epoch, range, reading)
-                                               : start_file(plan, range.file, reading);
-  };
+                                           const plan::ShardRange& range,
+                                           const RecordStream::Start& start) {
   for (;;) {
     DP_TRY(StreamBlockPtr block, find(plan, epoch, range)->take(range.begin, start, [&] {
-      return plan.programs->stopped();
+      return are_stopped(*plan.programs);
     }));
     if (block != nullptr) return block;
   }
@@ -408,7 +405,10 @@ std::unique_ptr<WindowSource> windows_of(StreamBlockPtr block, std::vector<Recor
 Result<std::unique_ptr<WindowSource>> open_piece(const ReadPlan& plan, uint32_t epoch,
                                                  const plan::ShardRange& range,
                                                  std::vector<RecordRef>& records) {
-  DP_TRY(StreamBlockPtr block, plan.streams->take(plan, epoch, range));
+  const auto start = [&](RecordStream::Reading& reading) {
+    return start_file(plan, range.file, reading);
+  };
+  DP_TRY(StreamBlockPtr block, plan.streams->take(plan, epoch, range, start));
   return std::unique_ptr<WindowSource>(
       std::make_unique<FileBlockWindows>(plan, range, std::move(block), records));
 }

@@ -130,9 +130,11 @@ class RecordStream {
 class RecordStreams {
  public:
   /// Returns the records of a range whose file is cut into pieces of a stream
-  /// (FileInfo::is_streamed()). If the block is no longer kept, starts another run from the
-  /// beginning of the source, in addition to the run that is already further.
-  Result<StreamBlockPtr> take(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
+  /// (FileInfo::is_streamed()). `start` begins a run from the start of the source. If the block is
+  /// no longer kept, starts another run from the beginning of the source, in addition to the run
+  /// that is already further.
+  Result<StreamBlockPtr> take(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
+                              const RecordStream::Start& start);
 
  private:
   struct Run {

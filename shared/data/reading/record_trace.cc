@@ -4,8 +4,9 @@
 #include <optional>
 
 #include "shared/base/units.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/reading/batch_reader.h"
+#include "shared/data/reading/open_shard.h"
 
 namespace downpour::data {
 namespace {

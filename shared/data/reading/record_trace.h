@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/data/reading/dataset.h"
+#include "shared/data/reading/batch_reader.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::data {
 
@@ -28,19 +29,6 @@ struct RecordPlace {
 /// contains instead; those of reading.
 Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t file, uint64_t n,
                                 RecordUnit unit);
-
-struct RecordFate {
-  enum class Kind : uint8_t {
-    kBatch,        // part of a batch
-    kHeldOut,      // held out for evaluation
-    kFiltered,     // dropped by the job's filter
-    kSkipped,      // bad, and skipped because the job skips bad records
-    kDropped,      // part of a short last batch that is dropped
-    kQuarantined,  // part of a quarantined batch
-  };
-  Kind kind = Kind::kBatch;
-  uint32_t batch = 0;  // kBatch, kQuarantined
-};
 
 /// Reads a shard like a worker that knows the quarantined batches in `quarantined_batches`. Errors:
 /// kNoInput if no record of the shard starts at `offset` of the file; those of reading, including a

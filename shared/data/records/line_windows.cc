@@ -5,6 +5,7 @@
 
 #include "shared/base/str.h"
 #include "shared/base/units.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/records/delimited.h"
 
 namespace downpour::data {

@@ -5,7 +5,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/bytes/xxh3.h"
 #include "shared/data/records/delimited.h"
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "shared/base/rng.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shared/data/bytes/file.h"
 #include "tests/shared/data/support.h"
 #include "tests/support/arrays.h"
 

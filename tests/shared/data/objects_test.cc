@@ -1,5 +1,6 @@
 // Objects of a store, read by the readers of files: the same records from the same bytes.
 #include "shared/base/units.h"
+#include "shared/data/bytes/file.h"
 #include "shared/data/formats/sniff.h"
 #include "tests/shared/data/tfrecord_support.h"
 #include "tests/support/arrays.h"

@@ -5,6 +5,7 @@
 
 #include "shared/base/rng.h"
 #include "shared/data/reading/batch_reader.h"
+#include "shared/data/reading/open_shard.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "shared/base/units.h"
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/example/example_scan.h"
 #include "shared/data/formats/example/tensor_proto.h"
 #include "shared/data/formats/example/tfrecord.h"

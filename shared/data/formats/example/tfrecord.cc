@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "shared/base/units.h"
+#include "shared/data/bytes/open_bytes.h"
 
 namespace downpour::data {
 namespace {

@@ -13,6 +13,7 @@
 #include "shared/data/records/record_cuts.h"
 #include "shared/data/records/window.h"
 #include "shared/job/job.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::data {
 

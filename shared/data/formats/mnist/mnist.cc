@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "shared/base/units.h"
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/format.h"
 #include "shared/data/values/declared_fields.h"
 

@@ -8,6 +8,7 @@
 #include "shared/data/bytes/byte_source.h"
 #include "shared/data/formats/parser.h"
 #include "shared/data/records/window.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::data {
 

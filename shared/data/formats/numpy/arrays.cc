@@ -5,6 +5,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/object_scheme.h"
+#include "shared/data/bytes/file.h"
 
 namespace downpour::data {
 namespace {

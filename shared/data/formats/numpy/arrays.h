@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "shared/data/bytes/byte_source.h"
+#include "shared/data/bytes/file.h"
 #include "shared/data/bytes/zip.h"
 #include "shared/data/formats/numpy/npy.h"
 #include "shared/data/formats/parser.h"
 #include "shared/data/records/window.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::data {
 

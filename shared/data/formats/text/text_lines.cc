@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/records/line_windows.h"
 #include "shared/data/records/preamble_cache.h"
 

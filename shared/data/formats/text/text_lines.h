@@ -3,6 +3,7 @@
 
 #include "shared/data/formats/format.h"
 #include "shared/data/records/line_windows.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::data {
 
