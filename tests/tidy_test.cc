@@ -129,7 +129,8 @@ int height_of(std::string_view path) {
       {"shared/plan/", "shared/tensor/", "shared/env/", "shared/metrics/", "shared/job/",
        "shared/objects/"},
       {"shared/wire/"},
-      {"shared/transport/", "shared/model/", "shared/optim/", "shared/data/", "shared/checkpoint/"},
+      {"shared/transport/", "shared/model/", "shared/optim/", "shared/data/", "shared/synth/",
+       "shared/checkpoint/"},
       {"ps/", "worker/", "chief/"},
       {"tools/"},
   }};
@@ -148,6 +149,19 @@ bool is_justified(std::string_view folder, std::string_view included) {
   return folder == "shared/job" && included == "shared/tensor/variables.h";
 }
 
+// The folders of shared/data, from bytes to batches: each may include itself and those before it.
+// -1: not in shared/data.
+int data_level(std::string_view path) {
+  static constexpr std::array<std::string_view, 5> kFolders = {"bytes/", "records/", "values/",
+                                                               "formats/", "reading/"};
+  constexpr std::string_view kData = "shared/data/";
+  if (!path.starts_with(kData)) return -1;
+  const std::string_view rest = path.substr(kData.size());
+  const auto found = std::find_if(kFolders.begin(), kFolders.end(),
+                                  [&](auto folder) { return rest.starts_with(folder); });
+  return found == kFolders.end() ? -1 : int(found - kFolders.begin());
+}
+
 bool is_core(std::string_view path) {
   return starts_with_any(path, {"ps/core/", "worker/core/", "chief/core/"});
 }
@@ -161,6 +175,11 @@ Findings check_directions(std::string_view path, std::string_view text) {
   for (const Include& include : includes_of(text)) {
     const int other = height_of(include.path);
     if (other < 0 || folder_of(include.path) == folder) continue;
+    if (path.starts_with("shared/data/") && include.path.starts_with("shared/data/")) {
+      if (data_level(include.path) > data_level(path))
+        findings.push_back(at(path, include.line, "must not include " + include.path));
+      continue;
+    }
     const bool own_role = height >= 4 && include.path.starts_with(role + "/");
     if (other >= height && !own_role && !is_justified(folder, include.path))
       findings.push_back(at(path, include.line, "must not include " + include.path));
@@ -372,6 +391,10 @@ TEST_CASE("an include against the direction of the modules is found", "[tidy]") 
   CHECK(including("shared/job/job.h", "shared/tensor/variables.h") == 0);
   CHECK(including("shared/job/job.h", "shared/tensor/batch.h") == 1);
   CHECK(including("shared/data/a.cc", "shared/plan/shard.h") == 0);
+  CHECK(including("shared/data/values/a.cc", "shared/data/formats/parser.h") == 1);
+  CHECK(including("shared/data/formats/json/a.cc", "shared/data/reading/read_plan.h") == 1);
+  CHECK(including("shared/data/formats/json/a.cc", "shared/data/formats/parser.h") == 0);
+  CHECK(including("shared/data/reading/a.cc", "shared/data/bytes/file.h") == 0);
   CHECK(including("ps/runtime/a.cc", "ps/core/table.h") == 0);
   CHECK(including("tools/cli/a.cc", "tools/bench/bench.h") == 0);
   CHECK(including("tools/cli/a.cc", "chief/runtime/console.h") == 0);
