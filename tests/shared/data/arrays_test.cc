@@ -95,8 +95,7 @@ TEST_CASE("npy: record i is row i of every file, for any shapes and cuts", "[dat
   dir.write("in/user.npy", floats_npy(user, "(1000, 3)"));
   dir.write("in/pixels.npy", floats_npy(image, "(1000, 2, 2)"));
   dir.write("in/id.npy", npy("'<i8'", "(1000,)", bytes_of(id)));
-  dir.write("in/other.npy",
-            floats_npy({1}, "(1,)"));  // no field reads it, so its number of rows does not matter
+  dir.write("in/other.npy", floats_npy({1}, "(1,)"));  // read by no field, so it may be shorter
   auto plan =
       array_plan(dir.path() + "/in", {{.name = "id", .type = FieldType::kInt64},
                                       {.name = "user", .path = "user.npy", .shape = {3}},
