@@ -78,8 +78,8 @@ TEST_CASE("every position of a record, and every distance to the next one, is eq
   const double chi2 = chi_squared(places, kEpochs / double(kRecords));
   CHECK(chi2 < 470);  // 361 degrees of freedom, standard deviation 27: within four
   CHECK(chi2 > 252);
-  CHECK(chi_squared(steps, kEpochs * double(kRecords) / (kRecords - 1)) <
-        48);  // 18 degrees of freedom
+  // 18 degrees of freedom.
+  CHECK(chi_squared(steps, kEpochs * double(kRecords) / (kRecords - 1)) < 48);
 }
 
 /// The content of a batch, compared bit for bit.
