@@ -415,7 +415,7 @@ TEST_CASE("npy: the array of a target may be absent in a prediction", "[data]") 
   CHECK(read_file(for_prediction(*plan)).value().floats == Floats{{1, 0}, {2, 0}});
 }
 
-TEST_CASE("sniff: a matrix, a folder of arrays and an archive", "[data]") {
+TEST_CASE("sniff: detects a matrix, a folder of arrays and an archive", "[data]") {
   const ScratchDir dir;
   std::string matrix;
   for (int i = 0; i < 50; ++i)

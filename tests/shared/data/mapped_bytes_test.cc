@@ -62,7 +62,7 @@ TEST_CASE("mapped: bytes past the end of a shortened file are zeros and mark the
   CHECK(mapped->is_torn());
   CHECK(mapped->data()[kBytes - 1] == 0);
   CHECK_FALSE(other->is_torn());
-  CHECK_FALSE(MappedBytes::map(file, 0, 4096)->is_torn());  // a new range starts without the mark
+  CHECK_FALSE(MappedBytes::map(file, 0, 4096)->is_torn());  // a new range is not torn
 }
 
 TEST_CASE("mapped: SIGBUS outside mapped ranges ends the process as before", "[data]") {

@@ -100,7 +100,8 @@ TEST_CASE("a record keeps its place in the file after the program", "[data]") {
 TEST_CASE("windows of the file and of the output of the program may end at different records",
           "[data]") {
   const ScratchDir dir;
-  const std::string text = numbered_lines(200'000);  // three windows of the file, 40 of the output
+  const std::string text =
+      numbered_lines(200'000);  // 3 windows of the file, about 45 of the output
   REQUIRE(text.size() > 2 * kPlainWindowBytes);
   const auto plan = plan_through(dir, text, "cat");
   plan->batch_size = 5000;

@@ -86,7 +86,7 @@ TEST_CASE("skip and take may choose no records or reach past the end", "[data]")
 TEST_CASE("pieces before skip and after take are no shards, and files after take are not read",
           "[data]") {
   const ScratchDir dir;
-  // Pieces of about 20 bytes: 3 to 4 records each.
+  // Pieces of about 20 bytes: 2 to 4 records each.
   const auto plan = counted(dir, {40, 40, 40}, 20, {.paths = {}, .skip = 30, .take = 20});
   const auto ranges = plan::cut_shards(plan->files, 20);
   CHECK(ranges.size() <= 10);
@@ -111,7 +111,7 @@ TEST_CASE("pieces after the last taken record are stored as one", "[data]") {
 
 TEST_CASE("a piece without records is not left out if nothing is skipped", "[data]") {
   const ScratchDir dir;
-  // The notes before the first record are longer than a piece.
+  // The comment before the first record is longer than a piece.
   const auto plan = counted(dir, {9}, 2, {.paths = {}, .shard_count = 2});
   CHECK(plan->files[0].records_before.front() == 0);
   CHECK_FALSE(plan->files[0].leaves_out());
@@ -150,7 +150,7 @@ TEST_CASE("with the default seed the shards of a shuffled source have each recor
   CHECK(std::set<uint32_t>(all.begin(), all.end()).size() == 53);
 }
 
-TEST_CASE("the plan hash depends on the chosen records and on the policy of streams", "[data]") {
+TEST_CASE("the plan hash depends on the chosen records and on the stream policy", "[data]") {
   const ScratchDir dir;
   std::set<uint64_t> hashes;
   for (const SourceSpec& part :
@@ -163,7 +163,7 @@ TEST_CASE("the plan hash depends on the chosen records and on the policy of stre
       hashes.insert(plan_hash(*plan, plan::cut_streams(plan->files, 20, {policy, 2})));
     }
   }
-  CHECK(hashes.size() == 5 * 3);  // with one file, streams of files equal a single stream
+  CHECK(hashes.size() == 5 * 3);  // with one file, kFiles equals kOne
 }
 
 }  // namespace downpour::data
