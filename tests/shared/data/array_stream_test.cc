@@ -1,4 +1,4 @@
-// Arrays that a program writes one behind the other: chunks of any size become records.
+// ArrayStream: reads records from consecutive .npy arrays that a program writes.
 #include "shared/data/formats/numpy/array_stream.h"
 
 #include <cmath>
@@ -17,7 +17,8 @@ using testing::npy;
 
 using Floats = std::vector<std::vector<float>>;
 
-/// A plan of a program that gives the bytes of `output`: x, two floats, and y, an int64.
+/// Returns a plan of a program that writes the bytes of `output`. The fields are x, two floats, and
+/// y, an int64.
 std::shared_ptr<ReadPlan> plan_of_output(const ScratchDir& dir, const std::string& output,
                                          uint64_t records = 0) {
   dir.write("output", output);
@@ -41,7 +42,7 @@ Error error_of(const ScratchDir& dir, const std::string& output) {
   return found.error();
 }
 
-/// Rows [begin, end) of both arrays: x = {i, i + .5}, y = 10 i.
+/// Returns one array of x and one of y with the rows [begin, end): x = {i, i + .5}, y = 10 i.
 std::string chunk(int begin, int end) {
   std::vector<float> x;
   std::vector<int64_t> y;
@@ -58,7 +59,7 @@ Floats rows(int end) {
   return out;
 }
 
-TEST_CASE("arrays back to back: chunks of any size are cut anew in batches", "[data]") {
+TEST_CASE("array stream: batches do not depend on the sizes of the arrays", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_output(dir, chunk(0, 3) + chunk(3, 4) + chunk(4, 4) + chunk(4, 11), 11);
   const ShardRead found = read(plan).value();
@@ -68,7 +69,7 @@ TEST_CASE("arrays back to back: chunks of any size are cut anew in batches", "[d
   CHECK(found.totals.counts.read == 11);
 }
 
-TEST_CASE("arrays back to back: what is larger than a window comes in several", "[data]") {
+TEST_CASE("array stream: output larger than a window is read in several windows", "[data]") {
   const ScratchDir dir;
   std::string output;
   for (int i = 0; i < 30'000; i += 10'000) output += chunk(i, i + 10'000);
@@ -81,7 +82,7 @@ TEST_CASE("arrays back to back: what is larger than a window comes in several", 
   CHECK(found == rows(30'000));
 }
 
-TEST_CASE("arrays back to back: every header version and type, the fields in columns' order",
+TEST_CASE("array stream: reads every header version, and arrays in the order of data.columns",
           "[data]") {
   const ScratchDir dir;
   auto plan =
@@ -92,8 +93,7 @@ TEST_CASE("arrays back to back: every header version and type, the fields in col
   CHECK(read(plan).value().floats == Floats{{1, 2, 7}, {3, 4, 8}});
 }
 
-TEST_CASE("arrays back to back: an epoch in pieces has the same rows, whoever asks first",
-          "[data]") {
+TEST_CASE("array stream: the pieces of an epoch have its rows, in any order of reading", "[data]") {
   const ScratchDir dir;
   std::string output;
   for (int i = 0; i < 1000; i += 125) output += chunk(i, i + 125);
@@ -122,7 +122,7 @@ TEST_CASE("arrays back to back: an epoch in pieces has the same rows, whoever as
   const auto nothing = plan_of_output(dir, "");
   cut_program(nothing->source, 160, nothing->files[0]);
   CHECK(read_shard(nothing, {0, 0, 160}).value().floats.empty());
-  // A value that is none is named by its row.
+  // The error for a NaN names its row.
   const auto spoiled =
       plan_of_output(dir, chunk(0, 200) + floats_npy({1, std::nanf("")}, "(1, 2)") +
                               npy("'<i8'", "(1,)", bytes_of(std::vector<int64_t>{1})));
@@ -132,13 +132,13 @@ TEST_CASE("arrays back to back: an epoch in pieces has the same rows, whoever as
   CHECK_THAT(bad.error().where, Contains("record 200 of its output"));
 }
 
-TEST_CASE("arrays back to back: no output is no record", "[data]") {
+TEST_CASE("array stream: empty output and empty arrays give no records", "[data]") {
   const ScratchDir dir;
   CHECK(read(plan_of_output(dir, "")).value().floats.empty());
   CHECK(read(plan_of_output(dir, chunk(0, 0))).value().floats.empty());
 }
 
-TEST_CASE("arrays back to back: what is not as declared is an error that names array and record",
+TEST_CASE("array stream: the error for output that does not match names the array and the record",
           "[data]") {
   const ScratchDir dir;
   const Error cut = error_of(dir, chunk(0, 5) + chunk(5, 9).substr(0, 200));
@@ -159,7 +159,7 @@ TEST_CASE("arrays back to back: what is not as declared is an error that names a
              Contains("field y: is int64, and its array holds float32"));
   CHECK_THAT(error_of(dir, "1,2\n").what, Contains("ends inside an array"));
   CHECK_THAT(error_of(dir, "no array, but a longer text").what, Contains("no .npy file"));
-  // A header that promises more than memory is worth costs nothing.
+  // A header with a huge shape does not cause a large allocation.
   CHECK_THAT(error_of(dir, npy("'<f4'", "(1000000000000, 2)", "")).what, Contains("256 MiB"));
   CHECK_THAT(error_of(dir, npy("'<f4'", "(1000000, 2)", "short")).what, Contains("ends inside"));
   const auto nan = error_of(dir, floats_npy({1, NAN}, "(1, 2)") +

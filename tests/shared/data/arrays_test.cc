@@ -1,4 +1,4 @@
-// NumPy arrays: every type and version, several files row by row, archives, and what is refused.
+// NumPy arrays: types, versions, several files read row by row, archives, and errors.
 #include "tests/support/arrays.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ Error listing_error(const std::string& path, std::vector<FieldSpec> fields) {
   return files.error();
 }
 
-TEST_CASE("npy: every numeric type, in both orders of bytes, in every version", "[data]") {
+TEST_CASE("npy: reads every numeric type in both byte orders and all versions", "[data]") {
   const ScratchDir dir;
   const auto read = [&](const std::string& text) {
     return read_file(array_plan(dir.write("x.npy", text), {{.name = "x"}})).value().floats;
@@ -77,13 +77,13 @@ TEST_CASE("npy: every numeric type, in both orders of bytes, in every version", 
         Floats{{-128}, {127}});
   CHECK(read(npy("'|u1'", "(2,)", bytes_of(std::vector<uint8_t>{255, 0}))) == Floats{{255}, {0}});
   CHECK(read(npy("'|b1'", "(3,)", std::string("\0\1\2", 3))) == Floats{{0}, {1}, {1}});
-  // Halves: 1, -2, the smallest, 65504.
+  // Half floats: 1, -2, the smallest one above 0, the largest one.
   CHECK(read(npy("'<f2'", "(4,)", bytes_of(std::vector<uint16_t>{0x3c00, 0xc000, 1, 0x7bff}))) ==
         Floats{{1}, {-2}, {0x1p-24F}, {65504}});
   CHECK(read(npy("'<f4'", "(2L, 1)", bytes_of(std::vector<float>{3, 4}))) == Floats{{3}, {4}});
 }
 
-TEST_CASE("npy: several files give row i of each, whatever their shapes and the cut", "[data]") {
+TEST_CASE("npy: record i is row i of every file, for any shapes and cuts", "[data]") {
   const ScratchDir dir;
   std::vector<float> user, image;
   std::vector<int64_t> id;
@@ -96,7 +96,7 @@ TEST_CASE("npy: several files give row i of each, whatever their shapes and the 
   dir.write("in/user.npy", floats_npy(user, "(1000, 3)"));
   dir.write("in/pixels.npy", floats_npy(image, "(1000, 2, 2)"));
   dir.write("in/id.npy", npy("'<i8'", "(1000,)", bytes_of(id)));
-  dir.write("in/other.npy", floats_npy({1}, "(1,)"));  // of no field, so its rows do not matter
+  dir.write("in/other.npy", floats_npy({1}, "(1,)"));  // read by no field, so it may be shorter
   auto plan =
       array_plan(dir.path() + "/in", {{.name = "id", .type = FieldType::kInt64},
                                       {.name = "user", .path = "user.npy", .shape = {3}},
@@ -117,7 +117,7 @@ TEST_CASE("npy: several files give row i of each, whatever their shapes and the 
     CHECK(at == plan->files[0].bytes);
     CHECK(row == 1000);
   }
-  // Shuffled, rows stay together, and the held-out ones are the same however the files are cut.
+  // Shuffling keeps the rows of a record together, and the holdout does not depend on the cuts.
   plan->data.shuffle = "shard";
   plan->holdout = 0.3;
   std::set<float> held_out;
@@ -138,7 +138,7 @@ TEST_CASE("npy: several files give row i of each, whatever their shapes and the 
   CHECK(held_out.size() < 380);
 }
 
-TEST_CASE("npz: stored and deflated members read alike; only stored ones are cut", "[data]") {
+TEST_CASE("npz: stored and deflated members read the same; only stored ones can be cut", "[data]") {
   const ScratchDir dir;
   std::vector<float> x;
   std::vector<int32_t> y;
@@ -164,7 +164,7 @@ TEST_CASE("npz: stored and deflated members read alike; only stored ones are cut
   for (const plan::ShardRange& range : plan::cut_shards(plain->files, 700))
     records += read_shard(plain, range).value().floats.size();
   CHECK(records == 500);
-  // However a byte turns, what is read is what was written, or an error.
+  // With a flipped bit or missing bytes, the reader returns the original rows or an error.
   Rng rng(5);
   for (int turn = 0; turn < 300; ++turn) {
     std::string bad = deflated;
@@ -181,7 +181,7 @@ TEST_CASE("npz: stored and deflated members read alike; only stored ones are cut
   }
 }
 
-TEST_CASE("npy: a row's parts may be fields of their own, and integers keys", "[data]") {
+TEST_CASE("npy: a field may be a slice of a row, and integers may be keys", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("m.npy", floats_npy({1, 2, 3, 0, 5, 6}, "(2, 3)"));
   auto plan = array_plan(
@@ -198,7 +198,7 @@ TEST_CASE("npy: a row's parts may be fields of their own, and integers keys", "[
         std::vector<std::vector<std::vector<uint64_t>>>{{{7, 8}}, {{9, 7}}});
 }
 
-TEST_CASE("npy: a filter may ask for arrays that no layer reads", "[data]") {
+TEST_CASE("npy: a filter may use arrays that no layer reads", "[data]") {
   const ScratchDir dir;
   dir.write("x.npy", floats_npy({1, 2, 3}, "(3,)"));
   dir.write("day.npy", npy("'<i8'", "(3,)", bytes_of(std::vector<int64_t>{5, 6, 7})));
@@ -210,8 +210,7 @@ TEST_CASE("npy: a filter may ask for arrays that no layer reads", "[data]") {
   CHECK(read.totals.counts == ReadCounts{.read = 3, .filtered = 1});
 }
 
-TEST_CASE("npy: rows taken in runs give what rows taken one by one give, bad ones among them",
-          "[data]") {
+TEST_CASE("npy: parsing runs of rows equals parsing single rows, also with bad rows", "[data]") {
   const ScratchDir dir;
   Rng rng(5);
   std::vector<float> x;
@@ -252,7 +251,7 @@ TEST_CASE("npy: rows taken in runs give what rows taken one by one give, bad one
   for (const uint32_t batch_size : {1U, 7U, 64U, 512U, 4000U}) {
     for (const double holdout : {0.0, 0.3}) {
       const auto range = [](const ReadPlan& p) { return plan::ShardRange{0, 0, p.files[0].bytes}; };
-      // A filter, even one that drops nothing, looks at each row by itself.
+      // With a filter, even one that drops nothing, rows are parsed one by one.
       const auto runs = plan("", batch_size, holdout),
                  singles = plan("day >= 0", batch_size, holdout);
       const ShardRead a = read_shard(runs, range(*runs), {}, Split::kTrain).value();
@@ -265,7 +264,7 @@ TEST_CASE("npy: rows taken in runs give what rows taken one by one give, bad one
       CHECK(a.floats.size() + a.totals.counts.skipped + a.totals.counts.filtered == kRows);
       for (size_t i = 0; i < std::min(a.batches.size(), b.batches.size()); ++i)
         CHECK(a.batches[i].records_hash == b.batches[i].records_hash);
-      // What a row holds stays together.
+      // All fields of a record come from the same row.
       for (size_t i = 0; i < a.floats.size(); ++i) {
         const auto row = size_t(a.floats[i][0]);
         REQUIRE(a.floats[i][69] == float(row + 69));
@@ -278,8 +277,7 @@ TEST_CASE("npy: rows taken in runs give what rows taken one by one give, bad one
   }
 }
 
-TEST_CASE("npy: rows of every numeric type taken in runs give what rows taken one by one give",
-          "[data]") {
+TEST_CASE("npy: parsing runs of rows equals parsing single rows for every numeric type", "[data]") {
   const ScratchDir dir;
   constexpr int kRows = 700, kWidth = 5;
   Rng rng(11);
@@ -334,11 +332,11 @@ TEST_CASE("npy: rows of every numeric type taken in runs give what rows taken on
   check("u8", std::numeric_limits<uint64_t>::max());
   check("f4", std::nanf(""));
   check("f8", 1e300);
-  check("f2", uint16_t{0x7c00});  // infinity; the others are small
+  check("f2", uint16_t{0x7c00});  // infinity; the other values are small
   check("b1", uint8_t{1});
 }
 
-TEST_CASE("npy: values that are no numbers are bad records that name the row", "[data]") {
+TEST_CASE("npy: the error for a value that is not finite or out of range names the row", "[data]") {
   const ScratchDir dir;
   const float nan = std::nanf("");
   auto plan = array_plan(dir.write("x.npy", floats_npy({1, nan, 3}, "(3,)")), {{.name = "x"}});
@@ -356,7 +354,7 @@ TEST_CASE("npy: values that are no numbers are bad records that name the row", "
   CHECK_THAT(error_of(classes).where, EndsWith("row 1"));
 }
 
-TEST_CASE("npy: arrays that can't be read say why and what to do", "[data]") {
+TEST_CASE("npy: the error for an unreadable array has a reason and a hint", "[data]") {
   const ScratchDir dir;
   const auto what = [&](const std::string& text) {
     const Error error = listing_error(dir.write("x.npy", text), {{.name = "x"}});
@@ -382,7 +380,7 @@ TEST_CASE("npy: arrays that can't be read say why and what to do", "[data]") {
   CHECK_THAT(what(npy("'<f4'", "(1,)", "xxxx").replace(6, 1, "\x09")), Contains("version 9"));
 }
 
-TEST_CASE("npy: rows that can't be paired name both files; fields that do not fit say how",
+TEST_CASE("npy: errors name arrays of different lengths and fields that do not match their array",
           "[data]") {
   const ScratchDir dir;
   dir.write("a.npy", floats_npy({1, 2, 3}, "(3,)"));
@@ -402,15 +400,14 @@ TEST_CASE("npy: rows that can't be paired name both files; fields that do not fi
   CHECK_THAT(config_error({.name = "w", .path = "nix.npy"}), Contains("no array nix.npy"));
 }
 
-TEST_CASE("npy: an array that changes after it was listed is an error that names its source",
-          "[data]") {
+TEST_CASE("npy: an array that changes after it was listed is an error that names it", "[data]") {
   const ScratchDir dir;
   auto plan = array_plan(dir.write("x.npy", floats_npy({1, 2, 3}, "(3,)")), {{.name = "x"}});
   dir.write("x.npy", floats_npy({1, 2, 4}, "(3,)"));
   CHECK_THAT(error_of(plan).what, Contains("changed") && Contains("x.npy"));
 }
 
-TEST_CASE("npy: an array of a target may be absent where none is needed", "[data]") {
+TEST_CASE("npy: the array of a target may be absent in a prediction", "[data]") {
   const ScratchDir dir;
   dir.write("x.npy", floats_npy({1, 2}, "(2,)"));
   auto plan = array_plan(dir.path(), {{.name = "x"}, {.name = "y"}});
@@ -419,7 +416,7 @@ TEST_CASE("npy: an array of a target may be absent where none is needed", "[data
   CHECK(read_file(for_prediction(*plan)).value().floats == Floats{{1, 0}, {2, 0}});
 }
 
-TEST_CASE("sniff: a matrix, a folder of arrays and an archive", "[data]") {
+TEST_CASE("sniff: detects a matrix, a folder of arrays and an archive", "[data]") {
   const ScratchDir dir;
   std::string matrix;
   for (int i = 0; i < 50; ++i)

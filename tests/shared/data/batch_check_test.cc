@@ -41,7 +41,7 @@ std::string why(Change&& change) {
 
 }  // namespace
 
-TEST_CASE("a batch that another process read must be one of the job", "[data]") {
+TEST_CASE("a batch from an input process must match the id and the columns of the job", "[data]") {
   CHECK(why([](Batch&) {}).empty());
   CHECK(why([](Batch& b) { b.id.batch = 4; }) == "batch 1/2/4 instead of 1/2/3");
   CHECK(why([](Batch& b) { b.records = 3; }) == "a batch of 3 records");
@@ -59,7 +59,7 @@ TEST_CASE("a batch that another process read must be one of the job", "[data]") 
         }).empty());
 }
 
-TEST_CASE("a target that would index memory is checked value by value", "[data]") {
+TEST_CASE("every value of a binary or class target is checked", "[data]") {
   for (const float value :
        {10.0F, -1.0F, 0.5F, std::nanf(""), std::numeric_limits<float>::infinity(), 1e30F}) {
     CHECK(why([&](Batch& b) { b.floats[2].values[1] = value; }) ==

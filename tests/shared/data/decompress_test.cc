@@ -1,5 +1,4 @@
-// Compressed files: read like plain ones, recognized by their bytes, and bounded however they were
-// made.
+// Compressed files: recognized by their first bytes, read like plain files, and limited in size.
 #include <set>
 
 #include "shared/base/rng.h"
@@ -27,13 +26,14 @@ std::string numbered_lines(uint32_t count) {
   return text;
 }
 
-TEST_CASE("a compressed file reads as what was compressed, in one piece or in several", "[data]") {
+TEST_CASE("a compressed file reads like the plain one, with one member or several", "[data]") {
   const ScratchDir dir;
-  const std::string text = numbered_lines(200'000);  // 2 MB: more than a window
+  const std::string text = numbered_lines(200'000);  // 2 MB, more than one window
   const ShardRead plain = read_file(libsvm_plan(dir.write("plain", text))).value();
   REQUIRE(plain.floats.size() == 200'000);
   for (const Compress compress : kAll) {
-    // The second half follows as a member, stream or frame of its own; no name says what it is.
+    // One file has a single gzip member, zlib stream or zstd frame; the other has two. Their names
+    // have no suffix.
     const size_t half = text.size() / 2;
     for (const std::string& bytes :
          {compress(text), compress(text.substr(0, half)) + compress(text.substr(half))}) {
@@ -47,11 +47,10 @@ TEST_CASE("a compressed file reads as what was compressed, in one piece or in se
   }
 }
 
-TEST_CASE("what comes out before a place in a compressed file is the same however it is read",
-          "[data]") {
+TEST_CASE("the marks of a compressed file do not depend on the sizes of the reads", "[data]") {
   const ScratchDir dir;
   std::string text = numbered_lines(60'000);
-  text += std::string(200'000, 'x');  // a few bytes of input give more than some of the reads take
+  text += std::string(200'000, 'x');  // a few compressed bytes give more than some reads take
   Rng rng(11);
   for (const Compress compress : kAll) {
     const size_t half = text.size() / 2;
@@ -85,7 +84,7 @@ TEST_CASE("what comes out before a place in a compressed file is the same howeve
   }
 }
 
-TEST_CASE("whatever byte of a compressed file is cut off or turned, it is not read as another file",
+TEST_CASE("a compressed file with missing or changed bytes is never read as other content",
           "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_lines(300);
@@ -100,12 +99,12 @@ TEST_CASE("whatever byte of a compressed file is cut off or turned, it is not re
       std::string turned = whole;
       turned[at] = char(turned[at] ^ 0x10);
       const auto read = read_file(libsvm_plan(dir.write("f", turned)));
-      if (read) CHECK(read->floats == plain.floats);  // a bit that means nothing, as in a name
+      if (read) CHECK(read->floats == plain.floats);  // an unused bit, for example in a stored name
     }
   }
 }
 
-TEST_CASE("a file that grows to more than 200 times its size is refused", "[data]") {
+TEST_CASE("a file that expands to more than 200 times its size is rejected", "[data]") {
   const ScratchDir dir;
   const std::string bomb = "1 1:1\n" + std::string(size_t{80} << 20, '\n');
   for (const Compress compress : kAll) {
@@ -115,14 +114,14 @@ TEST_CASE("a file that grows to more than 200 times its size is refused", "[data
   }
 }
 
-TEST_CASE("a zstd frame that wants a window of 256 MiB is refused", "[data]") {
+TEST_CASE("a zstd frame that needs a window of 256 MiB is rejected", "[data]") {
   const ScratchDir dir;
-  // Magic, a header without size, the window as 2^(10 + 18), a raw block of one byte.
+  // Magic number, a header without the size, a window of 2^(10 + 18) bytes, a raw block of 1 byte.
   const std::string bytes("\x28\xb5\x2f\xfd\x00\x90\x09\x00\x00\x0a", 10);
   CHECK_THAT(error_of(libsvm_plan(dir.write("f", bytes))).what, Contains("decompress"));
 }
 
-TEST_CASE("text that begins like a zlib stream is text", "[data]") {
+TEST_CASE("text that begins like a zlib stream is read as text", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f.csv", "x^,y\n1,2\n"), DataFormat::kCsv);
   CHECK(plan->files[0].splittable);

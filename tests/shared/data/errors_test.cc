@@ -1,4 +1,4 @@
-// Bad input: what is refused, how it is said, and that it can be skipped.
+// Bad input: its errors, and that bad records can be skipped.
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -7,7 +7,7 @@ namespace {
 using Catch::Contains;
 using Catch::EndsWith;
 
-/// The error of a libsvm file whose third line is `line`.
+/// Returns the error of reading a libsvm file whose third line is `line`.
 Error libsvm_error(const ScratchDir& dir, const std::string& line,
                    TargetRule rule = {"label", TargetKind::kAny}) {
   auto plan = plan_of(dir.write("f", "1 1:1\n\n" + line + "\n0 2:1\n"));
@@ -17,7 +17,7 @@ Error libsvm_error(const ScratchDir& dir, const std::string& line,
   CHECK(error.code == ErrorCode::kBadData);
   CHECK_THAT(error.where, EndsWith("/f:3"));
   CHECK_FALSE(error.hint.empty());
-  // The same line is skipped and counted where the job allows it, and leaves nothing behind.
+  // If the job skips bad records, the line is counted and has no effect on the other records.
   plan->data.bad_records = BadRecords::kSkip;
   const ShardRead read = read_file(plan).value();
   CHECK(read.totals.counts == ReadCounts{.read = 3, .skipped = 1});
@@ -25,7 +25,8 @@ Error libsvm_error(const ScratchDir& dir, const std::string& line,
   return error;
 }
 
-TEST_CASE("libsvm: each kind of bad line is named with file, line and text", "[data]") {
+TEST_CASE("libsvm: the error for each kind of bad line names the file, the line and the text",
+          "[data]") {
   const ScratchDir dir;
   CHECK_THAT(libsvm_error(dir, "abc 1:1").what, Contains("\"abc 1:1\"") && Contains("label"));
   CHECK_THAT(libsvm_error(dir, "1:1 2:1").what, Contains("label"));
@@ -64,7 +65,8 @@ std::shared_ptr<ReadPlan> csv_plan(const ScratchDir& dir, const std::string& tex
   return plan;
 }
 
-TEST_CASE("CSV: each kind of bad line is named with file, line and text", "[data]") {
+TEST_CASE("CSV: the error for each kind of bad line names the file, the line and the text",
+          "[data]") {
   const ScratchDir dir;
   const auto csv_error = [&](const std::string& line) {
     auto plan = csv_plan(dir, "1,2,a\n" + line + "\n3,4,b\n");
@@ -89,7 +91,7 @@ TEST_CASE("CSV: each kind of bad line is named with file, line and text", "[data
   CHECK_THAT(csv_error("1,2,\"a\"b"), Contains("quote"));
 }
 
-TEST_CASE("a log of a negative number is a bad record, not a NaN", "[data]") {
+TEST_CASE("log1p of a number below -1 is a bad record", "[data]") {
   const ScratchDir dir;
   auto plan = csv_plan(dir, "-7,2,a\n");
   plan->data.fields[0].transform = {{.op = TransformOp::kLog1p}};
@@ -98,7 +100,7 @@ TEST_CASE("a log of a negative number is a bad record, not a NaN", "[data]") {
   CHECK_THAT(error.hint, Contains("clip"));
 }
 
-TEST_CASE("more bad records than allowed fail, naming the one too many", "[data]") {
+TEST_CASE("the first bad record above bad_records_max is an error", "[data]") {
   const ScratchDir dir;
   auto plan = csv_plan(dir, "1,2,a\nbad\n1,2,a\nbad\n1,2,a\nbad\n");
   plan->data.bad_records = BadRecords::kSkip;
@@ -110,7 +112,8 @@ TEST_CASE("more bad records than allowed fail, naming the one too many", "[data]
   CHECK(read_file(plan).value().totals.counts.skipped == 3);
 }
 
-TEST_CASE("the line number counts what stands before the shard, in gzip too", "[data]") {
+TEST_CASE("the line number in an error includes the lines before the shard, also in gzip",
+          "[data]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "1 1:1\r\n";
@@ -125,7 +128,7 @@ TEST_CASE("the line number counts what stands before the shard, in gzip too", "[
   }
 }
 
-TEST_CASE("a line of more than 16 MiB is a bad record wherever shards are cut", "[data]") {
+TEST_CASE("a line of more than 16 MiB is a bad record, for any cuts", "[data]") {
   const ScratchDir dir;
   const std::string text = "1 1:1\n1 2:1" + std::string(17'000'000, ' ') + "\n0 3:1\n";
   auto plan = plan_of(dir.write("f", text));
@@ -149,7 +152,7 @@ TEST_CASE("a line of more than 16 MiB is a bad record wherever shards are cut", 
   }
 }
 
-TEST_CASE("a file that changed since it was listed is an error that names it", "[data]") {
+TEST_CASE("a file that has changed since it was listed is an error that names it", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "1 1:1\n"));
   reads_libsvm(*plan);
@@ -163,7 +166,7 @@ TEST_CASE("a file that changed since it was listed is an error that names it", "
   CHECK(error_of(plan).code == ErrorCode::kNoInput);
 }
 
-TEST_CASE("damaged, cut and exploding gzip files are refused", "[data]") {
+TEST_CASE("damaged and truncated gzip files and gzip bombs are rejected", "[data]") {
   const ScratchDir dir;
   const std::string whole = gzipped(std::string(100'000, '1') + "\n");
   const auto gzip_error = [&](const std::string& bytes) {
@@ -176,14 +179,14 @@ TEST_CASE("damaged, cut and exploding gzip files are refused", "[data]") {
   };
   CHECK_THAT(gzip_error(whole.substr(0, whole.size() - 9)), Contains("ends in the middle"));
   std::string flipped = whole;
-  flipped[whole.size() - 6] = char(flipped[whole.size() - 6] ^ 1);  // of the checksum
+  flipped[whole.size() - 6] = char(flipped[whole.size() - 6] ^ 1);  // in the checksum
   CHECK_THAT(gzip_error(flipped), Contains("decompress"));
   CHECK_THAT(gzip_error(whole + "junk"), Contains("decompress"));
   CHECK_THAT(gzip_error(gzipped("1 1:1\n" + std::string(size_t{80} << 20, '\n'))),
              Contains("200 times"));
 }
 
-TEST_CASE("idx files that do not fit together are refused", "[data]") {
+TEST_CASE("idx image and label files that do not match are rejected", "[data]") {
   const ScratchDir dir;
   const std::string head("\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02", 16);
   const auto idx_error = [&](const std::string& images, const std::string& labels) {
@@ -213,7 +216,7 @@ TEST_CASE("idx files that do not fit together are refused", "[data]") {
   CHECK_THAT(idx_error("plain text, no images", ""), Contains("no idx file"));
 }
 
-TEST_CASE("what the job says wrongly is a configuration error that names the field", "[data]") {
+TEST_CASE("a mistake in the job is a configuration error that names the field", "[data]") {
   const ScratchDir dir;
   const auto config_error = [&](auto change) {
     auto plan = csv_plan(dir, "1,2,a\n");

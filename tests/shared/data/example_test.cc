@@ -1,4 +1,4 @@
-// tf.train.Example and serialized tensors: which values come of which bytes.
+// tf.train.Example and serialized tensors: parsing of values, and malformed records.
 #include "shared/base/rng.h"
 #include "tests/shared/data/tfrecord_support.h"
 
@@ -17,7 +17,8 @@ std::string varint(uint64_t value) {
 std::string lengthed(char tag, const std::string& bytes) {
   return tag + varint(bytes.size()) + bytes;
 }
-/// A Feature's entry in an Example, from the bytes of its list; kind 1 bytes, 2 floats, 3 integers.
+/// Returns the map entry of a feature. `list` has the bytes of its list. `kind` is 1 for bytes, 2
+/// for floats, 3 for integers.
 std::string entry(const std::string& name, int kind, const std::string& list) {
   const std::string feature = lengthed(char(kind << 3 | 2), list);
   return lengthed('\x0a', lengthed('\x0a', name) + lengthed('\x12', feature));
@@ -28,7 +29,7 @@ std::string floats(std::vector<float> values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4);
 }
 
-/// Reads one record with one field.
+/// Reads one record with one field, as keys or as floats.
 Result<ShardRead> read_one(const std::string& record, const FieldSpec& field, bool keys = false) {
   const ScratchDir dir;
   auto plan = example_plan(dir.write("f", framed({record})));
@@ -64,8 +65,7 @@ const FieldSpec kIdentityBag{.name = "i",
                              .shape = {-1},
                              .transform = {{.op = TransformOp::kIdentity}}};
 
-TEST_CASE("Example: packed and unpacked lists, in pieces and mixed, give the same values",
-          "[data]") {
+TEST_CASE("Example: packed, unpacked and mixed lists give the same values", "[data]") {
   const std::string big = varint(1ULL << 62), huge = varint(12345678901234567890ULL);
   const std::string packed = entry("i", 3, lengthed('\x0a', varint(7) + big));
   const std::string unpacked = entry("i", 3, "\x08" + varint(7) + "\x08" + big);
@@ -81,7 +81,7 @@ TEST_CASE("Example: packed and unpacked lists, in pieces and mixed, give the sam
     CHECK(floats_of(example(entry("f", 2, list)), pair) == std::vector<float>{1.5F, -2.25F});
 }
 
-TEST_CASE("Example: negative integers, numbers as targets, texts as labels", "[data]") {
+TEST_CASE("Example: reads negative integers as floats, and texts as labels", "[data]") {
   const std::string minus = entry("i", 3, lengthed('\x0a', varint(uint64_t(-3))));
   CHECK(floats_of(example(minus), {.name = "i"}) == std::vector<float>{-3});
   CHECK(floats_of(example(minus), {.name = "i", .type = FieldType::kInt64}) ==
@@ -91,7 +91,8 @@ TEST_CASE("Example: negative integers, numbers as targets, texts as labels", "[d
   CHECK(floats_of(example(entry("l", 1, lengthed('\x0a', "no"))), label) == std::vector<float>{0});
 }
 
-TEST_CASE("Example: a lone value is the same packed, unpacked and as one of a list", "[data]") {
+TEST_CASE("Example: a single value reads the same packed and unpacked, as a key and in a bag",
+          "[data]") {
   const FieldSpec key{
       .name = "i", .type = FieldType::kInt64, .transform = {{.op = TransformOp::kIdentity}}};
   std::vector<uint64_t> numbers = {0};
@@ -107,7 +108,7 @@ TEST_CASE("Example: a lone value is the same packed, unpacked and as one of a li
       CHECK(floats_of(record, {.name = "i"}) == std::vector<float>{float(number)});
     }
   }
-  // Longer than it need be, and not ended.
+  // A varint that is longer than necessary, and one without an end.
   CHECK(keys_of(example(entry("i", 3, lengthed('\x0a', "\x85\x80" + std::string(1, '\0')))), key) ==
         std::vector<uint64_t>{5});
   CHECK_THAT(fault_of(example(entry("i", 3, lengthed('\x0a', "\x85\x80"))), key, true),
@@ -116,7 +117,7 @@ TEST_CASE("Example: a lone value is the same packed, unpacked and as one of a li
              Contains("integer of 0 or more"));
   CHECK_THAT(fault_of(example(entry("i", 3, lengthed('\x0a', "\x05\x06"))), key, true),
              Contains("more values"));
-  // Two texts, of which a list that is one would be as long.
+  // A list of two texts that is as long as a list of one text of 6 bytes.
   const FieldSpec text{.name = "s", .type = FieldType::kString};
   const std::string two = lengthed('\x0a', "ab") + lengthed('\x0a', "cd");
   CHECK_THAT(fault_of(example(entry("s", 1, two)), text, true), Contains("more values"));
@@ -128,8 +129,8 @@ TEST_CASE("Example: a lone value is the same packed, unpacked and as one of a li
   }
 }
 
-TEST_CASE("Example: features are told apart by every byte of their names", "[data]") {
-  // Of 7 to 8, 15 to 17 and more bytes; some differ only in the middle.
+TEST_CASE("Example: every byte of a feature name counts", "[data]") {
+  // Names of 1, 7 to 9, 16, 17 and 121 bytes. Some differ only in the middle.
   const std::vector<std::string> names = {"a",
                                           "b",
                                           "abcdefg",
@@ -156,8 +157,8 @@ TEST_CASE("Example: features are told apart by every byte of their names", "[dat
   CHECK(read_file(plan).value().floats == Floats{wanted});
 }
 
-TEST_CASE("Example: records give the same values, whatever came in the ones before", "[data]") {
-  // As long as an expected name may be, and longer.
+TEST_CASE("Example: the values of a record do not depend on the records before it", "[data]") {
+  // The longest name for which the parser predicts an entry, and a longer one.
   const std::string fits(22, 'f'), longer(23, 'l');
   const std::vector<std::string> names = {"i", "k10", "x", fits, longer, "text"};
   Rng rng(5);
@@ -166,10 +167,10 @@ TEST_CASE("Example: records give the same values, whatever came in the ones befo
   Keys keys_wanted;
   std::vector<size_t> order = {0, 1, 2, 3, 4, 5};
   for (int record = 0; record < 600; ++record) {
-    // Mostly as before; sometimes in another order, one twice, one missing, one that no field
-    // reads.
+    // Most records keep the order of the one before. Some have another order, one feature twice,
+    // one missing, or one that no field reads.
     const uint64_t chance = rng.below(10);
-    const size_t swaps = record / 200 == 1 ? 6 : chance == 0;  // for a while in ever another order
+    const size_t swaps = record / 200 == 1 ? 6 : chance == 0;  // records 200 to 399 are shuffled
     for (size_t i = 0; i < swaps; ++i) std::swap(order[rng.below(6)], order[rng.below(6)]);
     std::string entries;
     std::vector<float> numbers = {0, 9, 0, 0};
@@ -177,7 +178,7 @@ TEST_CASE("Example: records give the same values, whatever came in the ones befo
     for (size_t place = 0; place < 6; ++place) {
       if (chance == 1 && place == 3) entries += entry("other", 3, lengthed('\x0a', varint(record)));
       const size_t field = order[place];
-      if (chance == 2 && field == 2) continue;  // 9 stands for it
+      if (chance == 2 && field == 2) continue;  // missing; its default is 9
       for (int time = 0; time < (chance == 3 && place == 1 ? 2 : 1); ++time) {
         const uint64_t number = rng.next() >> (1 + rng.below(63));
         const bool bare = rng.below(20) == 0;  // not packed
@@ -222,7 +223,7 @@ TEST_CASE("Example: records give the same values, whatever came in the ones befo
   CHECK(read.keys == keys_wanted);
 }
 
-TEST_CASE("Example: a record is good or bad, whatever came in the one before", "[data]") {
+TEST_CASE("Example: whether a record is bad does not depend on the record before it", "[data]") {
   const ScratchDir dir;
   const auto outcome_of_last = [&](const std::vector<std::string>& records) {
     auto plan = example_plan(dir.write("f", framed(records)));
@@ -249,7 +250,8 @@ TEST_CASE("Example: a record is good or bad, whatever came in the one before", "
     others.push_back(lengthed('\x0a', good.substr(2, at)) +
                      good.substr(std::min(2 + at, good.size())));
   }
-  // Lengths of a byte that would be longer: what follows is no value.
+  // Lengths written as one byte. From 0x80 on a length needs two bytes, so these records are
+  // malformed.
   for (const int size : {0x61, 0x72, 0x73, 0x74, 0x78, 0x7a, 0x7f, 0x80, 0x90, 0xff}) {
     std::string lies = text_of(20).substr(0, 14) + std::string(size_t(size), 't');
     for (const auto& [place, more] : {std::pair{1, 12}, {9, 4}, {11, 2}, {13, 0}})
@@ -267,7 +269,7 @@ TEST_CASE("Example: a record is good or bad, whatever came in the one before", "
   CHECK(bad > 100);
 }
 
-TEST_CASE("a value gives the same key from an Example as from a table", "[data]") {
+TEST_CASE("a value has the same key in an Example and in a table", "[data]") {
   const ScratchDir dir;
   auto csv = plan_of(dir.write("f.csv", "red,-17\n"), DataFormat::kCsv);
   const std::vector<FieldSpec> fields = {
@@ -286,7 +288,7 @@ TEST_CASE("a value gives the same key from an Example as from a table", "[data]"
   CHECK(keys_of(record, fields[1]) == keys[0][1]);
 }
 
-TEST_CASE("Example: what is missing, empty or there twice", "[data]") {
+TEST_CASE("Example: missing, empty and repeated features", "[data]") {
   const std::string nothing = example("");
   CHECK_THAT(fault_of(nothing, {.name = "x"}), Contains("field x is missing"));
   CHECK(floats_of(nothing, {.name = "x", .shape = {2}, .fallback = "4"}) ==
@@ -294,15 +296,16 @@ TEST_CASE("Example: what is missing, empty or there twice", "[data]") {
   CHECK(keys_of(nothing, kIdentityBag).empty());
   CHECK_THAT(fault_of(nothing, {.name = "s", .type = FieldType::kString}, true),
              Contains("missing"));
-  // A feature without a kind, and one with an empty list, are missing as well.
+  // A feature without a list, and one with an empty list, count as missing.
   for (const std::string& empty :
        {entry("x", 2, ""), lengthed('\x0a', lengthed('\x0a', "x") + lengthed('\x12', ""))})
     CHECK(floats_of(example(empty), {.name = "x", .fallback = "9"}) == std::vector<float>{9});
-  // Of two entries with one name a map keeps the last.
+  // If an entry is repeated, the last one counts, as in any protobuf map.
   const std::string twice = entry("i", 3, lengthed('\x0a', varint(1) + varint(2))) +
                             entry("i", 3, lengthed('\x0a', varint(3)));
   CHECK(keys_of(example(twice), kIdentityBag) == std::vector<uint64_t>{3});
-  // Features may come in two pieces, entries with the value first, and unknown fields between.
+  // The features may be split into two messages, an entry may have its value before its name, and
+  // unknown fields may come in between.
   const std::string reversed =
       lengthed('\x0a', lengthed('\x12', lengthed('\x1a', lengthed('\x0a', varint(5)))) +
                            lengthed('\x0a', "i"));
@@ -310,7 +313,8 @@ TEST_CASE("Example: what is missing, empty or there twice", "[data]") {
                 kIdentityBag) == std::vector<uint64_t>{5});
 }
 
-TEST_CASE("Example: values of another type or number are bad records that say so", "[data]") {
+TEST_CASE("Example: a wrong type or number of values is a bad record, and the error says so",
+          "[data]") {
   const std::string strings = example(entry("v", 1, lengthed('\x0a', "7")));
   const std::string integers = example(entry("v", 3, lengthed('\x0a', varint(7) + varint(8))));
   const std::string reals = example(entry("v", 2, lengthed('\x0a', floats({7}))));
@@ -330,7 +334,7 @@ TEST_CASE("Example: values of another type or number are bad records that say so
              Contains("list of values"));
 }
 
-TEST_CASE("one feature may feed several fields, and a field may have another name", "[data]") {
+TEST_CASE("several fields may read the same feature, under names of their own", "[data]") {
   const ScratchDir dir;
   auto plan = example_plan(
       dir.write("f", framed({example(entry("item/id", 3, lengthed('\x0a', varint(300))))})));
@@ -345,7 +349,7 @@ TEST_CASE("one feature may feed several fields, and a field may have another nam
   CHECK(read.keys == Keys{{{300}}});
 }
 
-TEST_CASE("a serialized tensor is read where its type and shape are the field's", "[data]") {
+TEST_CASE("a serialized tensor must have the type and shape of its field", "[data]") {
   const auto with = [](const std::string& tensor) {
     return example(entry("t", 1, lengthed('\x0a', tensor)));
   };
@@ -362,11 +366,11 @@ TEST_CASE("a serialized tensor is read where its type and shape are the field's"
   field.type = FieldType::kFloat32;
   CHECK_THAT(fault_of(with(serialized_tensor(TensorType::kFloat, shape, content.substr(4))), field),
              Contains("not there"));
-  // Values one by one: the last stands for the rest.
+  // Values listed one by one. The last one fills the rest of the tensor.
   const std::string listed =
       tensor.substr(0, tensor.size() - 18) + "\x2d" + floats({5}) + "\x2d" + floats({6});
   CHECK(floats_of(with(listed), field) == std::vector<float>{5, 6, 6, 6});
-  // Keys of any number, and strings.
+  // A bag of keys of any length.
   FieldSpec bag = kIdentityBag;
   bag.encoding = "tensor";
   const int64_t ids[] = {3, 9, 27};
@@ -376,20 +380,19 @@ TEST_CASE("a serialized tensor is read where its type and shape are the field's"
                     lengthed('\x0a', serialized_tensor(TensorType::kInt64, three,
                                                        {reinterpret_cast<const char*>(ids), 24})))),
                 bag) == std::vector<uint64_t>{3, 9, 27});
-  // One that lists more values than its shape says is a bad record, not one to leave out in
-  // silence.
+  // A tensor that lists more values than its shape has is a bad record; the rest is not ignored.
   CHECK_THAT(
       fault_of(with(listed + "\x2d" + floats({7}) + "\x2d" + floats({8}) + "\x2d" + floats({9})),
                field),
       Contains("more values than its shape says"));
-  // Nor is one empty whose sizes multiply to 2^64.
+  // A shape of 2^64 elements, which is 0 in a uint64, is not taken for an empty tensor.
   const std::vector<int64_t> square = {int64_t{1} << 32, int64_t{1} << 32};
   CHECK_THAT(
       fault_of(example(entry("i", 1,
                              lengthed('\x0a', serialized_tensor(TensorType::kInt64, square, {})))),
                bag, true),
       Contains("more than 4 billion elements"));
-  // A tensor that says a billion elements and holds none.
+  // A tensor whose shape has 2^30 elements, without any values.
   const std::vector<int64_t> billion = {1 << 30};
   CHECK_THAT(
       fault_of(example(entry("i", 1,
@@ -398,7 +401,7 @@ TEST_CASE("a serialized tensor is read where its type and shape are the field's"
       Contains("more elements than it holds"));
 }
 
-TEST_CASE("records that are tensors: one field takes all, several take their parts", "[data]") {
+TEST_CASE("a record may be a tensor: a field reads all of it or a slice", "[data]") {
   const ScratchDir dir;
   const std::vector<int64_t> shape = {3};
   const std::string record = serialized_tensor(TensorType::kFloat, shape, floats({1, 2, 3}));
@@ -413,8 +416,7 @@ TEST_CASE("records that are tensors: one field takes all, several take their par
   CHECK_THAT(error_of(plan).what, Contains("field x") && Contains("fewer values"));
 }
 
-TEST_CASE("whatever bytes stand in a record whose checksum is right, it is read or refused",
-          "[data]") {
+TEST_CASE("any bytes with a valid checksum are read or rejected", "[data]") {
   const ScratchDir dir;
   ExampleBuilder builder;
   const int64_t ids[] = {1, 200, 1LL << 40};

@@ -46,7 +46,7 @@ Error error_of(const std::string& text) {
   return expression.error();
 }
 
-TEST_CASE("a condition keeps the records it holds for", "[data][expression]") {
+TEST_CASE("a condition keeps the records for which it is true", "[data][expression]") {
   for (const char* const kept : {
            "age >= 18",
            "age>=18&&country!='XX'",
@@ -86,14 +86,14 @@ TEST_CASE("a condition keeps the records it holds for", "[data][expression]") {
   }
 }
 
-TEST_CASE("what is no number compares as false, also as different", "[data][expression]") {
+TEST_CASE("every comparison with NaN is false, also !=", "[data][expression]") {
   const Record record = {{{"age", NAN}}, {}};
   for (const char* const text : {"age == 0", "age != 0", "age < 0", "age >= 0", "age in (1, 2)"})
     CHECK(judge(text, record) == Verdict::kDrop);
   CHECK(judge("age % 0 != 1") == Verdict::kDrop);
 }
 
-TEST_CASE("a missing value matters only where it is looked at", "[data][expression]") {
+TEST_CASE("a missing value matters only if the condition needs it", "[data][expression]") {
   const Record record = {{{"score", 1}}, {}};
   CHECK(judge("age > 1", record) == Verdict::kMissing);
   CHECK(judge("missing(age) || age > 1", record) == Verdict::kKeep);
@@ -103,7 +103,7 @@ TEST_CASE("a missing value matters only where it is looked at", "[data][expressi
   CHECK(judge("missing(`user name`)", record) == Verdict::kKeep);
 }
 
-TEST_CASE("a condition that means nothing is refused at its column", "[data][expression]") {
+TEST_CASE("the error for an invalid condition names the column", "[data][expression]") {
   const std::pair<const char*, const char*> cases[] = {
       {"", "column 1: ends too early"},
       {"age", "is a number, not a condition"},
@@ -143,7 +143,7 @@ TEST_CASE("a condition that means nothing is refused at its column", "[data][exp
   CHECK(error_of("age = 3").hint == "write \"==\"");
 }
 
-TEST_CASE("deep and long conditions are bounded", "[data][expression]") {
+TEST_CASE("the depth and the length of a condition are limited", "[data][expression]") {
   const auto nested = [](size_t levels) {
     return std::string(levels, '(') + "age == 30" + std::string(levels, ')');
   };
@@ -151,7 +151,7 @@ TEST_CASE("deep and long conditions are bounded", "[data][expression]") {
   CHECK(error_of(nested(65)).what.find("nested too deeply") != std::string::npos);
   CHECK(error_of(std::string(100, '!') + "(age == 30)").what.find("nested") != std::string::npos);
   CHECK(error_of(std::string(65 * 1024, ' ')).what.find("64 KiB") != std::string::npos);
-  // As much on the stack as the grammar allows: each level holds one side of everything.
+  // The deepest stack that the grammar allows: each level keeps one operand of every operator.
   std::string text = "age == 30";
   for (int i = 0; i < 63; ++i)
     text = "age == 31 || age == 30 && 1 == 1 + 0 * (" + std::to_string(i) + ") && (" + text + ")";
@@ -161,7 +161,7 @@ TEST_CASE("deep and long conditions are bounded", "[data][expression]") {
   CHECK(judge(chain) == Verdict::kKeep);
 }
 
-TEST_CASE("any text compiles or is refused, and never more", "[data][expression]") {
+TEST_CASE("any text compiles or is rejected", "[data][expression]") {
   const char* const parts[] = {"age", "score", "country", "'x'", "1",  "-",  "(",   ")",
                                "&&",  "||",    "!",       "==",  "<",  "in", "not", ",",
                                "+",   "%",     "missing", "`",   "\"", " ",  "\xff"};

@@ -1,4 +1,4 @@
-// list_files: names, hints and fingerprints.
+// list_files and find_cuts: globs, hints, fingerprints and huge files.
 #include <chrono>
 #include <set>
 #include <thread>
@@ -13,8 +13,7 @@ namespace {
 
 using Catch::Contains;
 
-TEST_CASE("globs are sorted, paths stay in the order they were written, relative to the job",
-          "[data]") {
+TEST_CASE("the matches of a glob are sorted, and paths keep the order of the job", "[data]") {
   const ScratchDir dir;
   for (const char* name : {"part-2", "part-10", "part-1", "extra"}) dir.write(name, name);
   const auto files = list_files({}, {.paths = {"extra", "part-*"}}, dir.path()).value();
@@ -26,13 +25,13 @@ TEST_CASE("globs are sorted, paths stay in the order they were written, relative
   CHECK(files[1].fingerprint != files[2].fingerprint);
 }
 
-TEST_CASE("a file named like a glob is that file", "[data]") {
+TEST_CASE("a path that names an existing file is not treated as a glob", "[data]") {
   const ScratchDir dir;
   dir.write("a[1].csv", "x");
   CHECK(list_files({}, {.paths = {"a[1].csv"}}, dir.path()).value().size() == 1);
 }
 
-TEST_CASE("an absent file is named, with the nearest name that is there", "[data]") {
+TEST_CASE("the error for an absent file names it and the most similar existing one", "[data]") {
   const ScratchDir dir;
   dir.write("train.tsv", "x");
   dir.write("unrelated", "x");
@@ -44,7 +43,7 @@ TEST_CASE("an absent file is named, with the nearest name that is there", "[data
              Contains("no folder"));
 }
 
-TEST_CASE("no match, an empty file, a folder, a pipe and nothing at all are errors", "[data]") {
+TEST_CASE("no match, an empty file, a folder, a device and an empty list are errors", "[data]") {
   const ScratchDir dir;
   dir.write("empty", "");
   CHECK(list_files({}, {.paths = {"*.nix"}}, dir.path()).error().code == ErrorCode::kNoInput);
@@ -54,7 +53,7 @@ TEST_CASE("no match, an empty file, a folder, a pipe and nothing at all are erro
   CHECK(list_files({}, {}, "/").error().code == ErrorCode::kNoInput);
 }
 
-TEST_CASE("the fingerprint sees a byte at the start, at the end, and the size", "[data]") {
+TEST_CASE("the fingerprint depends on the first byte, the last byte and the size", "[data]") {
   const ScratchDir dir;
   std::string text(300'000, 'a');
   const auto fingerprint = [&] {
@@ -72,8 +71,7 @@ TEST_CASE("the fingerprint sees a byte at the start, at the end, and the size", 
   CHECK(std::set<uint64_t>{before, start, end, fingerprint()}.size() == 4);
 }
 
-TEST_CASE("the fingerprint of a file that lay still for long is known until the file changes",
-          "[data]") {
+TEST_CASE("a cached fingerprint is used only as long as the file does not change", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("f", std::string(1000, 'a'));
   const std::string other = dir.write("g", std::string(1000, 'c'));
@@ -85,25 +83,25 @@ TEST_CASE("the fingerprint of a file that lay still for long is known until the 
   CHECK(fingerprint() == before);
   const auto written = std::filesystem::last_write_time(path);
   dir.write("f", std::string(1000, 'b'));
-  std::filesystem::last_write_time(path, written);  // as a copy that keeps times
+  std::filesystem::last_write_time(path, written);  // like a copy that preserves times
   const uint64_t changed = fingerprint();
   CHECK(changed != before);
   std::filesystem::rename(other, path);
   CHECK(std::set<uint64_t>{before, changed, fingerprint()}.size() == 3);
 }
 
-TEST_CASE("the mean size of a record is that of the file's first lines", "[data]") {
+TEST_CASE("the mean record size is estimated from the first 256 KiB of a file", "[data]") {
   const ScratchDir dir;
   CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", "1 1:1\n1 1:1\n"))
             .value() == 6);
   CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", "1")).value() == 1);
-  std::string lines;  // of 7 bytes, 256 KiB of which are looked at
+  std::string lines;  // 7 bytes each
   while (lines.size() < 300'000) lines += "1 1:10\n";
   CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", lines)).value() ==
         (256 << 10) / (((256 << 10) - 1) / 7));
 }
 
-TEST_CASE("files of huge claimed sizes are no work and no memory to list and to reject", "[data]") {
+TEST_CASE("files of huge size are listed and rejected quickly and with little memory", "[data]") {
   const ScratchDir dir(/*in_memory=*/true);
   if (!testing::write_sparse(dir / "f.tsv", "1\t2\n", uint64_t{1} << 50)) {
     WARN("SKIPPED: no file system here knows files of 1 PiB");
@@ -123,13 +121,12 @@ TEST_CASE("files of huge claimed sizes are no work and no memory to list and to 
       return !cut && cut.error().code == ErrorCode::kConfig &&
              cut.error().where == "data.shard_records";
     }));
-    // In pieces that are large enough it is cut.
+    // With pieces that are large enough the file can be cut.
     CHECK(find_cuts(data, data.source, files[0].bytes >> 20, files));
   }
 }
 
-TEST_CASE("records that hide their ends are not looked for where they make too many shards",
-          "[data]") {
+TEST_CASE("a file with too many shards is rejected before a scan for record boundaries", "[data]") {
   const ScratchDir dir(/*in_memory=*/true);
   if (!testing::write_sparse(dir / "f", "", uint64_t{1} << 50)) return;
   DataSpec data{.source = {.paths = {"f"}}, .format = DataFormat::kTfrecord};
@@ -139,7 +136,7 @@ TEST_CASE("records that hide their ends are not looked for where they make too m
   CHECK(cut.error().code == ErrorCode::kConfig);
 }
 
-TEST_CASE("a line that never ends is an error, not a wait", "[data]") {
+TEST_CASE("a line of more than 256 MiB is an error", "[data]") {
   const ScratchDir dir(/*in_memory=*/true);
   const std::string path = dir / "f.tsv";
   constexpr uint64_t kHole = uint64_t{1} << 42;

@@ -1,4 +1,4 @@
-// data.filter on the text formats: which records stay, how they count, what is an error.
+// data.filter on text formats: which records pass, how they are counted, and errors.
 #include "shared/data/values/filter.h"
 
 #include "tests/shared/data/support.h"
@@ -27,7 +27,7 @@ std::shared_ptr<ReadPlan> people(const ScratchDir& dir, const std::string& filte
   return plan;
 }
 
-TEST_CASE("a filter sees values as they are read, before their transforms", "[data][filter]") {
+TEST_CASE("a filter sees values before their transforms", "[data][filter]") {
   const ScratchDir dir;
   const ShardRead read =
       read_file(people(dir, "country != 'XX' && (missing(age) || age >= 18)")).value();
@@ -38,19 +38,19 @@ TEST_CASE("a filter sees values as they are read, before their transforms", "[da
   CHECK(read_file(people(dir, "country == 'N\"O'")).value().totals.counts.filtered == 4);
 }
 
-TEST_CASE("a batch is filled with records that pass, across windows", "[data][filter]") {
+TEST_CASE("batches are filled with the records that pass", "[data][filter]") {
   const ScratchDir dir;
   std::string text = "age,country,label\n";
   for (int i = 0; i < 1000; ++i) text += str(i, i % 10 == 0 ? ",NO," : ",SE,", i % 2, "\n");
   const auto plan = people(dir, "country == 'NO'", text);
   plan->data.shuffle = "shard";
   const ShardRead read = read_file(plan).value();
-  REQUIRE(read.batches.size() == 25);  // of 4
+  REQUIRE(read.batches.size() == 25);  // of 4 records each
   for (const Batch& batch : read.batches) CHECK(batch.records == 4);
   CHECK(read.totals.counts.filtered == 900);
 }
 
-TEST_CASE("a missing value that decides is a bad record, with a default it is none",
+TEST_CASE("a missing value that the filter needs makes a record bad, unless there is a default",
           "[data][filter]") {
   const ScratchDir dir;
   auto plan = people(dir, "age >= 18");
@@ -67,7 +67,8 @@ TEST_CASE("a missing value that decides is a bad record, with a default it is no
   CHECK(read_file(plan).value().floats.size() == 4);
 }
 
-TEST_CASE("a text where a number is compared is a bad record", "[data][filter]") {
+TEST_CASE("text in a field that the filter compares with a number is a bad record",
+          "[data][filter]") {
   const ScratchDir dir;
   const auto failed = read_file(people(dir, "age >= 18", "age,country,label\nold,NO,1\n"));
   REQUIRE_FALSE(failed.has_value());
@@ -83,7 +84,8 @@ TEST_CASE("integers are compared exactly", "[data][filter]") {
   CHECK(read_file(people(dir, "age == -9223372036854775807", text)).value().floats.size() == 1);
 }
 
-TEST_CASE("libsvm: labels and single features decide, an absent feature is 0", "[data][filter]") {
+TEST_CASE("libsvm: a filter may use the label and single features; an absent feature is 0",
+          "[data][filter]") {
   const ScratchDir dir;
   const std::string path = dir.write("a.svm", "1 3:0.5 7:2\n0 3:4\n1 7:1 # 3:9\n-1 3:0.25\n");
   const auto with = [&](const std::string& filter) {
@@ -99,10 +101,9 @@ TEST_CASE("libsvm: labels and single features decide, an absent feature is 0", "
   CHECK(with("label == -1").totals.counts.filtered == 3);
 }
 
-TEST_CASE("libsvm: a token that is no feature costs a filter no more than its length",
-          "[data][filter]") {
+TEST_CASE("libsvm: a filter skips a malformed token in linear time", "[data][filter]") {
   const ScratchDir dir;
-  // Looked into again at each of its bytes it would take minutes.
+  // With quadratic time this token would take minutes.
   auto plan = plan_of(dir.write("a.svm", "1 " + std::string(4 << 20, '7') + " 3:2\n1 3:1\n"));
   reads_libsvm(*plan);
   plan->data.fields = {{.name = "third", .column = "3"}};
@@ -110,7 +111,7 @@ TEST_CASE("libsvm: a token that is no feature costs a filter no more than its le
   CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 2, .filtered = 1});
 }
 
-TEST_CASE("criteo's own fields can be filtered by", "[data][filter]") {
+TEST_CASE("a filter may use the fields of the criteo format", "[data][filter]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 3; ++i) {
@@ -124,28 +125,27 @@ TEST_CASE("criteo's own fields can be filtered by", "[data][filter]") {
   CHECK(read_file(plan).value().totals.counts.filtered == 1);
 }
 
-TEST_CASE("a plan with another filter is another plan, and one without is what it was",
-          "[data][filter]") {
+TEST_CASE("the plan hash depends on the filter", "[data][filter]") {
   const ScratchDir dir;
   const auto none = people(dir, ""), some = people(dir, "age > 1"), other = people(dir, "age > 2");
   CHECK(plan_hash(*none, {}) != plan_hash(*some, {}));
   CHECK(plan_hash(*some, {}) != plan_hash(*other, {}));
 }
 
-TEST_CASE("prediction reads every record", "[data][filter]") {
+TEST_CASE("a prediction ignores the filter", "[data][filter]") {
   const ScratchDir dir;
   const auto plan = people(dir, "age > 40", "age,country,label\n30,NO,1\n50,NO,1\n");
   CHECK(read_file(for_prediction(*plan)).value().floats.size() == 2);
 }
 
-TEST_CASE("a filter that means nothing is an error before anything is read", "[data][filter]") {
+TEST_CASE("an invalid filter is an error before any record is read", "[data][filter]") {
   DataSpec data;
   data.format = DataFormat::kCsv;
   data.fields = {{.name = "age"}, {.name = "tags", .shape = {-1}}};
   CHECK(check_filter(data).has_value());
   data.filter = "aeg > 3";
   CHECK(check_filter(data).error().where == "data.filter");
-  data.filter = "tags == 3";  // a bag is no value
+  data.filter = "tags == 3";  // a bag is not a single value
   CHECK_FALSE(check_filter(data).has_value());
   data.filter = "age > 3";
   CHECK(check_filter(data).has_value());

@@ -1,4 +1,4 @@
-// What the formats read as.
+// Text formats and idx images: the columns that each format gives.
 #include <cmath>
 
 #include "shared/base/hash.h"
@@ -15,7 +15,7 @@ uint64_t hashed(const std::string& field, const std::string& text) {
   return hash_combine(hash_string(field), hash_string(text));
 }
 
-TEST_CASE("libsvm: labels, keys as they are, values, comments, tabs, CR LF and no last line break",
+TEST_CASE("libsvm: labels, unchanged keys, values, comments, tabs, CR LF, no final line break",
           "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "-1 3:1 11:0.5 \r\n\n# a note\n+1\t7:-2e-1 # 9:9\n1"));
@@ -28,14 +28,15 @@ TEST_CASE("libsvm: labels, keys as they are, values, comments, tabs, CR LF and n
   CHECK(read.batches[0].tables[0].table == TableId(3));
 }
 
-TEST_CASE("values that are all 1 are left out", "[data]") {
+TEST_CASE("values that are all 1 are not stored", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "1 3:1 4:1.0\n0 3:1\n"));
   reads_libsvm(*plan);
   CHECK(read_file(plan).value().batches[0].bags[0].values.empty());
 }
 
-TEST_CASE("libsvm: single features by number, and features under a hash", "[data]") {
+TEST_CASE("libsvm: a field may read one feature by its number, and features may be hashed",
+          "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "1 3:2 13:7\n0 3:5\n"));
   plan->data.fields = {
@@ -78,7 +79,7 @@ std::shared_ptr<ReadPlan> csv_plan(const std::string& path) {
   return plan;
 }
 
-TEST_CASE("CSV: trimming, missing marks, defaults, lists of positive labels", "[data]") {
+TEST_CASE("CSV: trimming, markers of missing values, defaults and positive labels", "[data]") {
   const ScratchDir dir;
   auto plan =
       csv_plan(dir.write("f", "39, State-gov, <=50K\n ?, ?, >50K\n50, Private , >50K.\r\n"));
@@ -92,7 +93,7 @@ TEST_CASE("CSV: trimming, missing marks, defaults, lists of positive labels", "[
   CHECK(read.batches[0].bags[0].offsets.empty());
 }
 
-TEST_CASE("CSV: quotes as RFC 4180 has them, delimiters and doubled quotes within", "[data]") {
+TEST_CASE("CSV: quoted cells follow RFC 4180 and may contain delimiters and quotes", "[data]") {
   const ScratchDir dir;
   auto plan =
       csv_plan(dir.write("f", "\"39\",\"a, \"\"b\"\"\",x\n40,plain,\">50K\"\n\"41\",\"\",x\n"));
@@ -102,7 +103,7 @@ TEST_CASE("CSV: quotes as RFC 4180 has them, delimiters and doubled quotes withi
   CHECK(read.keys[2][0][0] == hashed("job", ""));
 }
 
-TEST_CASE("CSV: lines of more than 64 bytes, and the columns by a header in any order", "[data]") {
+TEST_CASE("CSV: lines of more than 64 bytes, and columns in the order of a header", "[data]") {
   const ScratchDir dir;
   const std::string filler(200, 'x');
   auto plan = csv_plan(dir.write(
@@ -114,7 +115,7 @@ TEST_CASE("CSV: lines of more than 64 bytes, and the columns by a header in any 
   CHECK(read.keys[0][0][0] == hashed("job", filler));
 }
 
-TEST_CASE("CSV: each file's own header says where its columns are", "[data]") {
+TEST_CASE("CSV: the header of each file decides the order of its columns", "[data]") {
   const ScratchDir dir;
   auto plan = csv_plan(dir.write("a.csv", "age,job,income\n1,x,>50K\n"));
   const auto read = [&](const std::string& second) {
@@ -123,7 +124,7 @@ TEST_CASE("CSV: each file's own header says where its columns are", "[data]") {
     return read_shard(plan, {1, 0, plan->files[1].bytes});
   };
   plan->data.header = true;
-  // In another order, with a column more, and one that has no name.
+  // Another order, one more column, and a column without a name.
   const ShardRead found = read("job,,income,more,age\ny,0,no,7,2\n").value();
   CHECK(found.floats == std::vector<std::vector<float>>{{2, 0}});
   CHECK(found.keys[0][0][0] == hashed("job", "y"));
@@ -138,7 +139,7 @@ TEST_CASE("CSV: each file's own header says where its columns are", "[data]") {
   const Error twice = read("job,age,income,job\ny,2,no,z\n").error();
   CHECK_THAT(twice.what, Contains("`job` twice"));
   CHECK_THAT(twice.where, EndsWith("b.csv:1"));
-  // To predict, a label's column may be absent.
+  // A prediction does not need the label's column.
   plan = std::make_shared<ReadPlan>(*plan);
   plan->targets = {{"income", TargetKind::kBinary}};
   auto predicting = std::make_shared<ReadPlan>(*for_prediction(*plan));
@@ -148,8 +149,9 @@ TEST_CASE("CSV: each file's own header says where its columns are", "[data]") {
   CHECK(read_shard(predicting, {1, 0, predicting->files[1].bytes}).value().floats[0][0] == 2);
 }
 
-TEST_CASE("CSV: an int64 is one by its digits, a target that is missing is no case for a default",
-          "[data]") {
+TEST_CASE(
+    "CSV: an int64 is checked by its digits, and the hint for a missing target names no default",
+    "[data]") {
   const ScratchDir dir;
   auto plan = csv_plan(dir.write("f", "1,x,>50K\n"));
   plan->data.fields[0].type = FieldType::kInt64;
@@ -166,7 +168,7 @@ TEST_CASE("CSV: an int64 is one by its digits, a target that is missing is no ca
   CHECK_THAT(fault("1,x,\n").hint, Contains("mend the record") && !Contains("default"));
 }
 
-TEST_CASE("TSV has no quotes; another delimiter is a delimiter", "[data]") {
+TEST_CASE("TSV has no quotes, and data.delimiter sets another delimiter", "[data]") {
   const ScratchDir dir;
   auto plan = csv_plan(dir.write("f", "1\t\"a\t>50K\n"));
   plan->data.format = DataFormat::kTsv;
@@ -194,10 +196,8 @@ TEST_CASE("transforms run in order: clip, log1p, standardize", "[data]") {
   for (size_t i = 0; i < 5; ++i) CHECK(read.floats[i][0] == Approx(wanted[i]).epsilon(1e-6));
 }
 
-TEST_CASE(
-    "keys: int64 as it is or hashed as text, buckets, words of a text, a number as one key with a "
-    "value",
-    "[data]") {
+TEST_CASE("keys: unchanged and hashed integers, buckets, words of a text, a number as a value",
+          "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "12\t-5\tred\tthe  end the\t2.5\n"), DataFormat::kTsv);
   plan->data.columns = {"id", "code", "color", "text", "price"};
@@ -223,7 +223,7 @@ TEST_CASE(
   CHECK(read.batches[0].tables[0].keys.size() == 6);  // "the" once
 }
 
-TEST_CASE("a float field of shape [n] reads n numbers parted by blanks", "[data]") {
+TEST_CASE("a float field of shape [n] reads n numbers separated by blanks", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "1 2.5  -3\ta\n"), DataFormat::kTsv);
   plan->data.columns = {"x", "y"};
@@ -232,8 +232,7 @@ TEST_CASE("a float field of shape [n] reads n numbers parted by blanks", "[data]
   CHECK(read_file(plan).value().floats == std::vector<std::vector<float>>{{1, 2.5F, -3}});
 }
 
-TEST_CASE("criteo: 40 columns, empty ones at their defaults, without a word of configuration",
-          "[data]") {
+TEST_CASE("criteo: the 40 columns and their defaults need no configuration", "[data]") {
   const ScratchDir dir;
   std::string line = "1\t\t-2\t5";
   for (int i = 4; i <= 13; ++i) line += "\t" + std::to_string(i);
@@ -252,10 +251,7 @@ TEST_CASE("criteo: 40 columns, empty ones at their defaults, without a word of c
 
 std::string big_endian(uint32_t x) { return {char(x >> 24), char(x >> 16), char(x >> 8), char(x)}; }
 
-TEST_CASE(
-    "mnist: pixels from 0 to 1 with the labels of the file beside, plain or gzipped, shuffled or "
-    "not",
-    "[data]") {
+TEST_CASE("mnist: scales pixels to 0 to 1 and reads the label file, plain or gzipped", "[data]") {
   const ScratchDir dir;
   std::string images =
       std::string("\0\0\x08\x03", 4) + big_endian(5) + big_endian(1) + big_endian(2);
@@ -286,7 +282,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("gzip reads as the plain file does, members one behind the other too", "[data]") {
+TEST_CASE("gzip reads like the plain file, also with several members", "[data]") {
   const ScratchDir dir;
   std::string text = "\xef\xbb\xbf";
   for (int i = 0; i < 50'000; ++i) text += str(i, " ", i * 7, ":1 ", i * 3, ":0.25\n");
@@ -311,7 +307,7 @@ TEST_CASE("gzip reads as the plain file does, members one behind the other too",
   }
 }
 
-TEST_CASE("libffm: keys of all fields together or of one, with their values", "[data]") {
+TEST_CASE("libffm: a bag has the keys and values of all fields or of one", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("f", "1 0:3:1 1:7:0.5 0:4:1\n0 2:9:2 # note\n-1\n");
   auto plan = plan_of(path, DataFormat::kLibffm);

@@ -1,4 +1,4 @@
-// Interleaving and windows: the order in which a shard gives the records of the ranges it joins.
+// Interleaving and shuffle windows: the order of records in a shard that joins several ranges.
 #include <algorithm>
 #include <set>
 
@@ -7,7 +7,7 @@
 namespace downpour::data {
 namespace {
 
-/// Three files of 10, 4 and 7 lines; the record n of file f has the key 100 f + n.
+/// Returns a plan of three files with 10, 4 and 7 lines. Record n of file f has the key 100 f + n.
 std::shared_ptr<ReadPlan> three_files(const ScratchDir& dir, bool gzip = false) {
   std::vector<std::string> names;
   for (int f = 0; f < 3; ++f) {
@@ -50,7 +50,7 @@ Read read_joined(const std::shared_ptr<const ReadPlan>& plan, std::vector<plan::
 
 }  // namespace
 
-TEST_CASE("ranges take turns with a block of records each, and who is at its end is passed over",
+TEST_CASE("ranges take turns with a block of records each; a range at its end is skipped",
           "[data]") {
   const ScratchDir dir;
   for (const bool gzip : {false, true}) {
@@ -63,7 +63,7 @@ TEST_CASE("ranges take turns with a block of records each, and who is at its end
   }
 }
 
-TEST_CASE("a joined shard read again from a batch on gives the same batches", "[data]") {
+TEST_CASE("a shard read that starts at a later batch gives the same batches", "[data]") {
   const ScratchDir dir;
   const auto plan = three_files(dir);
   for (const char* shuffle : {"off", "shard", "5"}) {
@@ -79,8 +79,7 @@ TEST_CASE("a joined shard read again from a batch on gives the same batches", "[
   }
 }
 
-TEST_CASE("a window of records is shuffled within itself, the others stay where they are",
-          "[data]") {
+TEST_CASE("records are shuffled only within their window", "[data]") {
   const ScratchDir dir;
   const auto plan = three_files(dir);
   const std::vector<uint64_t> in_order = read_joined(plan, all_of(*plan)).keys;
@@ -101,7 +100,8 @@ TEST_CASE("a window of records is shuffled within itself, the others stay where 
   CHECK(read_joined(plan, all_of(*plan)).keys == in_order);
 }
 
-TEST_CASE("of ranges that are not equally long all records are one window", "[data]") {
+TEST_CASE("shuffling by shard mixes all records of all ranges, also of different lengths",
+          "[data]") {
   const ScratchDir dir;
   const auto plan = three_files(dir);
   const std::vector<uint64_t> in_order = read_joined(plan, all_of(*plan)).keys;
@@ -113,11 +113,11 @@ TEST_CASE("of ranges that are not equally long all records are one window", "[da
     first.insert(keys.front());
     last.insert(keys.back());
   }
-  CHECK(first.size() == 21);  // one is absent from all with a chance of 1 in 10 million
+  CHECK(first.size() == 21);  // a record is missing with a probability of 1 in 10 million
   CHECK(last.size() == 21);
 }
 
-TEST_CASE("pieces of a mix have about as many records, however long these are", "[data]") {
+TEST_CASE("pieces of the parts of a mix have equally many records of any length", "[data]") {
   const ScratchDir dir;
   std::string lines, longer;
   for (int n = 0; n < 1000; ++n) {
@@ -135,7 +135,7 @@ TEST_CASE("pieces of a mix have about as many records, however long these are", 
   CHECK(plan::cut_shards({files[1]}, 60).size() == 100);
 }
 
-TEST_CASE("one range with a window gives each of its windows shuffled", "[data]") {
+TEST_CASE("a single range is shuffled within each window", "[data]") {
   const ScratchDir dir;
   const auto plan = three_files(dir);
   plan->data.interleave = {};
@@ -146,7 +146,7 @@ TEST_CASE("one range with a window gives each of its windows shuffled", "[data]"
   for (size_t i = 0; i < 10; ++i) CHECK(keys[i] / 4 == i / 4);
 }
 
-TEST_CASE("ranges of any size and cycle give every record once", "[data]") {
+TEST_CASE("every record is read once for ranges of any size and for any cycle", "[data]") {
   const ScratchDir dir;
   const auto plan = three_files(dir);
   for (const uint64_t target : {7ULL, 20ULL, 1000ULL}) {
@@ -164,7 +164,7 @@ TEST_CASE("ranges of any size and cycle give every record once", "[data]") {
   }
 }
 
-TEST_CASE("a bad record among joined ranges is named by its own file and line", "[data]") {
+TEST_CASE("the error for a bad record in a joined shard names its file and line", "[data]") {
   const ScratchDir dir;
   auto plan = three_files(dir);
   dir.write("f1", "1 100:1\n1 101:x\n");
@@ -177,11 +177,11 @@ TEST_CASE("a bad record among joined ranges is named by its own file and line", 
   CHECK(more.error().where == plan->files[1].path + ":2");
 }
 
-TEST_CASE("an epoch that ends at a number of batches gives no more of them", "[data]") {
+TEST_CASE("an epoch ends after batches_max batches", "[data]") {
   const ScratchDir dir;
   const auto plan = three_files(dir, /*gzip=*/true);
   plan->data.interleave = {};
-  plan->batches_max = 2;  // of four records
+  plan->batches_max = 2;  // of 4 records each
   const Read read = read_joined(plan, {{.file = 0, .end = plan->files[0].bytes}});
   CHECK(read.keys == std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(read.totals.batches == 2);
@@ -189,7 +189,7 @@ TEST_CASE("an epoch that ends at a number of batches gives no more of them", "[d
   CHECK(plan_hash(*plan, {}) != plan_hash(*three_files(dir, true), {}));
 }
 
-TEST_CASE("a mix gives every record of a shard's ranges once, drawn by their shares", "[data]") {
+TEST_CASE("a mix draws from its parts by weight and gives every record once", "[data]") {
   const ScratchDir dir;
   std::string a, b;
   for (int n = 0; n < 900; ++n) a += "1 " + std::to_string(10'000 + n) + ":1\n";
@@ -218,11 +218,11 @@ TEST_CASE("a mix gives every record of a shard's ranges once, drawn by their sha
       ++early_b;
     }
   }
-  CHECK(early_b > 20);  // 50 of 100, give or take six standard deviations of 5
+  CHECK(early_b > 20);  // expected 50, within six standard deviations of 5
   CHECK(early_b < 80);
 }
 
-TEST_CASE("a list names files, relative to its folder, and a repeated source has them again",
+TEST_CASE("a list names files relative to its folder, and a repeated part lists them again",
           "[data]") {
   const ScratchDir dir;
   std::filesystem::create_directory(dir / "lists");
@@ -250,7 +250,7 @@ TEST_CASE("a list names files, relative to its folder, and a repeated source has
   CHECK(error("@absent.txt").code == ErrorCode::kNoInput);
   dir.write("gone.txt", "z1\n");
   CHECK(error("@gone.txt").code == ErrorCode::kNoInput);
-  dir.write("@odd", "1 1:1\n");  // a file of that very name is meant itself
+  dir.write("@odd", "1 1:1\n");  // a file of exactly this name is not a list
   data.source.paths = {"@odd"};
   CHECK(list_files(data, data.source, dir.path()).value().front().path == dir / "@odd");
 }

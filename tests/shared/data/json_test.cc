@@ -1,4 +1,4 @@
-// JSON lines: values by their paths, and lines that are no JSON.
+// JSON lines: values found by their paths, and malformed lines.
 #include <algorithm>
 
 #include "shared/base/hash.h"
@@ -36,7 +36,7 @@ uint64_t key_of(const std::string& field, const std::string& text) {
   return hash_combine(hash_string(field), hash_string(text));
 }
 
-TEST_CASE("JSON lines: members and members of members, in any order, whatever stands between",
+TEST_CASE("JSON lines: reads nested members in any order, among members that no field reads",
           "[data]") {
   const ScratchDir dir;
   const std::string path =
@@ -54,7 +54,7 @@ TEST_CASE("JSON lines: members and members of members, in any order, whatever st
         std::vector<std::vector<uint64_t>>{
             {key_of("city", "Z\xc3\xbcrich")}, {key_of("tags", "a"), key_of("tags", "b")}, {5}});
   CHECK(read.keys[1] == std::vector<std::vector<uint64_t>>{{key_of("city", "")}, {}, {3}});
-  // Cut anywhere, each line is read once.
+  // Each line is read once for any cuts.
   auto plan = json_plan(path);
   for (uint64_t target = 1; target < 300; target += 7) {
     size_t records = 0;
@@ -64,7 +64,7 @@ TEST_CASE("JSON lines: members and members of members, in any order, whatever st
   }
 }
 
-TEST_CASE("JSON lines: a name with a point, and one member for two fields", "[data]") {
+TEST_CASE("JSON lines: a name may contain a dot, and two fields may read one member", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "{\"a.b\": 3, \"c\": \"5\"}\n"), DataFormat::kJsonl);
   plan->data.fields = {{.name = "a.b"},
@@ -78,7 +78,7 @@ TEST_CASE("JSON lines: a name with a point, and one member for two fields", "[da
   CHECK(read.keys == std::vector<std::vector<std::vector<uint64_t>>>{{{3}}});
 }
 
-TEST_CASE("JSON lines: a filter sees texts and numbers, and what is missing", "[data]") {
+TEST_CASE("JSON lines: a filter sees texts, numbers and missing values", "[data]") {
   const ScratchDir dir;
   auto plan = json_plan(
       dir.write("f",
@@ -91,7 +91,7 @@ TEST_CASE("JSON lines: a filter sees texts and numbers, and what is missing", "[
   CHECK(read.totals.counts == ReadCounts{.read = 3, .filtered = 2});
 }
 
-TEST_CASE("JSON lines: each kind of bad line is named with file and line", "[data]") {
+TEST_CASE("JSON lines: the error for each kind of bad line names the file and the line", "[data]") {
   const ScratchDir dir;
   const std::string good = "{\"y\": 1, \"user\": {\"age\": 1}}\n";
   const auto what = [&](const std::string& line) {
@@ -122,7 +122,7 @@ TEST_CASE("JSON lines: each kind of bad line is named with file and line", "[dat
              Contains("JSON") || Contains("deep"));
 }
 
-TEST_CASE("JSON lines: whatever bytes a line holds, it is read or counted as bad", "[data]") {
+TEST_CASE("JSON lines: a line of any bytes is read or counted as bad", "[data]") {
   const ScratchDir dir;
   const std::string line =
       "{\"y\": 1, \"user\": {\"age\": 40, \"city\": \"Oslo\"}, \"x\": [1.5, -2e3], \"tags\": "
@@ -149,7 +149,7 @@ TEST_CASE("JSON lines: whatever bytes a line holds, it is read or counted as bad
   CHECK(read.totals.counts.skipped + read.floats.size() == lines);
 }
 
-TEST_CASE("sniff: JSON lines by their braces, fields by their values", "[data]") {
+TEST_CASE("sniff: detects JSON lines by their braces, and fields by their values", "[data]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 100; ++i) {
@@ -171,7 +171,7 @@ TEST_CASE("sniff: JSON lines by their braces, fields by their values", "[data]")
   CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 100});
 }
 
-TEST_CASE("fields that read one member get each of its values", "[data]") {
+TEST_CASE("several fields that read one member get all of its values", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f.jsonl",
                                 "{\"y\": 1, \"v\": [1, 2.0, [3]]}\n{\"v\": [4, 5, 6], \"y\": 0}\n"
@@ -192,10 +192,11 @@ TEST_CASE("fields that read one member get each of its values", "[data]") {
   using KeyLists = std::vector<std::vector<uint64_t>>;
   CHECK(read.keys[0] == KeyLists{{1, 2, 3}});
   CHECK(read.keys[1] == KeyLists{{4, 5, 6}});
-  CHECK(read.totals.counts.skipped == 2);  // too few for one, no integer for the other
+  CHECK(read.totals.counts.skipped ==
+        2);  // a list that is too short, and one with a value that is not an integer
 }
 
-TEST_CASE("a JSON line of 15 MB takes a bounded amount of memory, whatever it holds", "[data]") {
+TEST_CASE("a JSON line of 15 MB needs at most 256 MiB of memory for any content", "[data]") {
   const auto line = [](std::string_view piece) {
     std::string text = "{\"y\": 1, \"v\": [";
     while (text.size() < 15'000'000) text += piece;

@@ -1,4 +1,4 @@
-// Files that are cut while they are mapped.
+// MappedBytes: ranges of files, and files that are cut short while they are mapped.
 #include "shared/data/bytes/mapped_bytes.h"
 
 #include <csignal>
@@ -21,7 +21,7 @@ std::string counted_bytes() {
   return text;
 }
 
-TEST_CASE("mapped: any stretch of a file, and all that fit the list", "[data]") {
+TEST_CASE("mapped: maps any range of a file, up to the maximum number of ranges", "[data]") {
   const ScratchDir dir;
   const std::string text = counted_bytes();
   const File file = File::open(dir.write("x", text)).value();
@@ -39,12 +39,12 @@ TEST_CASE("mapped: any stretch of a file, and all that fit the list", "[data]") 
     REQUIRE(one);
     all.push_back(std::move(*one));
   }
-  CHECK_FALSE(MappedBytes::map(file, 0, kBytes));  // its reader reads then
+  CHECK_FALSE(MappedBytes::map(file, 0, kBytes));  // the list is full
   all.pop_back();
   CHECK(MappedBytes::map(file, 0, kBytes));
 }
 
-TEST_CASE("mapped: what is cut off under a reader reads as zeros, and is known to be torn",
+TEST_CASE("mapped: bytes past the end of a shortened file are zeros and mark the range as torn",
           "[data]") {
   const ScratchDir dir;
   const std::string text = counted_bytes();
@@ -63,17 +63,17 @@ TEST_CASE("mapped: what is cut off under a reader reads as zeros, and is known t
   CHECK(mapped->is_torn());
   CHECK(mapped->data()[kBytes - 1] == 0);
   CHECK_FALSE(other->is_torn());
-  CHECK_FALSE(MappedBytes::map(file, 0, 4096)->is_torn());  // nothing is left of it in the list
+  CHECK_FALSE(MappedBytes::map(file, 0, 4096)->is_torn());  // a new range is not torn
 }
 
-TEST_CASE("mapped: a bus error elsewhere ends the process as before", "[data]") {
+TEST_CASE("mapped: SIGBUS outside mapped ranges ends the process as before", "[data]") {
   const ScratchDir dir;
   const File file = File::open(dir.write("x", counted_bytes())).value();
   const auto mapped = MappedBytes::map(file, 0, kBytes);
   REQUIRE(mapped);
   const pid_t child = ::fork();
   if (child == 0) {
-    ::close(STDERR_FILENO);  // a sanitizer's report
+    ::close(STDERR_FILENO);  // hides a sanitizer's report
     ::raise(SIGBUS);
     ::_exit(0);
   }
@@ -82,8 +82,8 @@ TEST_CASE("mapped: a bus error elsewhere ends the process as before", "[data]") 
   CHECK((WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) != 0));
 }
 
-TEST_CASE("npy: an array that is cut while a window of it is read is an error", "[data]") {
-  const size_t rows = GENERATE(10'000, 2'000'000);  // a window that is read, and one that is mapped
+TEST_CASE("npy: an array that is cut short while a window is read is an error", "[data]") {
+  const size_t rows = GENERATE(10'000, 2'000'000);  // the window is read, or mapped
   for (const size_t left : {size_t{40'000}, size_t{8192}, size_t{39'999}, size_t{130}}) {
     const ScratchDir dir;
     const std::vector<float> values(rows, 1.0F);
@@ -98,7 +98,7 @@ TEST_CASE("npy: an array that is cut while a window of it is read is an error", 
     const plan::ShardRange range{.file = 0, .begin = 0, .end = plan->files[0].bytes};
     auto reader = open_shard(plan, Split::kAll, {}, range, 0).value();
     Batch batch;
-    REQUIRE(reader->next(batch).value());  // the window is there now
+    REQUIRE(reader->next(batch).value());  // the window has been loaded
     std::filesystem::resize_file(path, left);
     INFO(rows << " rows, cut to " << left << " bytes");
     const auto next = reader->next(batch);

@@ -21,7 +21,7 @@ std::string digits(Rng& rng, uint64_t count) {
   return text;
 }
 
-/// Numbers as files hold them, and others that no one writes but that are numbers all the same.
+/// Returns a random decimal number, mostly short as in files, sometimes long or with an exponent.
 std::string random_number(Rng& rng) {
   std::string text = rng.below(3) == 0 ? "-" : rng.below(20) == 0 ? "+" : "";
   text += digits(rng, 1 + rng.below(rng.below(4) == 0 ? 25 : 6));
@@ -32,8 +32,7 @@ std::string random_number(Rng& rng) {
   return text;
 }
 
-TEST_CASE("short numbers read bit for bit as strtof reads them, and nothing else is one",
-          "[data]") {
+TEST_CASE("parse_short_float equals strtof bit for bit, or rejects the text", "[data]") {
   Rng rng(2);
   int taken = 0;
   for (int i = 0; i < 1'000'000; ++i) {
@@ -68,7 +67,7 @@ TEST_CASE("short numbers read bit for bit as strtof reads them, and nothing else
   }
 }
 
-TEST_CASE("many short numbers at once read as each by itself", "[data]") {
+TEST_CASE("parse_short_floats equals parse_short_float for each text", "[data]") {
   Rng rng(4);
   for (int round = 0; round < 2000; ++round) {
     std::vector<std::string> texts(rng.below(90));
@@ -78,7 +77,7 @@ TEST_CASE("many short numbers at once read as each by itself", "[data]") {
       if (rng.below(4) == 0) text[rng.below(text.size())] = "+-.e,x:/ "[rng.below(9)];
       if (rng.below(20) == 0) text.clear();
       const size_t size = text.size();
-      text.append(16, "\t.0-"[rng.below(4)]);  // what stands behind it does not matter
+      text.append(16, "\t.0-"[rng.below(4)]);  // bytes after the text do not matter
       views.emplace_back(text.data(), size);
     }
     const size_t n = texts.size();
@@ -96,7 +95,7 @@ TEST_CASE("many short numbers at once read as each by itself", "[data]") {
   }
 }
 
-TEST_CASE("a million random numbers read bit for bit as strtof reads them", "[data]") {
+TEST_CASE("parse_float equals strtof bit for bit for a million random numbers", "[data]") {
   Rng rng(1);
   for (int i = 0; i < 1'000'000; ++i) {
     const std::string text = random_number(rng) + ",";
@@ -113,10 +112,9 @@ TEST_CASE("a million random numbers read bit for bit as strtof reads them", "[da
   }
 }
 
-TEST_CASE("texts halfway between two floats round to even, and digits far behind decide",
-          "[data]") {
-  // 16777217 = 2^24 + 1 lies halfway between two floats; rounding to double first would lose the
-  // last digit.
+TEST_CASE("halfway cases round to even, and near them even the last digit decides", "[data]") {
+  // 16777217 = 2^24 + 1 lies halfway between two floats. Rounding to double first would lose the
+  // last digit of the next two texts.
   for (const char* text :
        {"16777217", "16777217.0000000001", "16777216.9999999999", "1.00000005960464477539",
         "1.000000059604644775390625", "0.000000000000000000000000000000000000000000001", "1e-46",
@@ -127,7 +125,7 @@ TEST_CASE("texts halfway between two floats round to even, and digits far behind
   }
 }
 
-TEST_CASE("what is no finite number is refused", "[data]") {
+TEST_CASE("text that is not a finite number is rejected", "[data]") {
   float value = 7;
   for (const char* text : {"", "-", "+", ".", "abc", "nan", "inf", "-inf", "Infinity", "1e39",
                            "-1e400", "+-1", "--1", " 1", "e5"}) {
@@ -135,11 +133,11 @@ TEST_CASE("what is no finite number is refused", "[data]") {
     CHECK(parse_float(text, value) == nullptr);
   }
   CHECK(value == 7);
-  CHECK(*parse_float("0x10", value) == 'x');  // the caller sees that the text goes on
+  CHECK(*parse_float("0x10", value) == 'x');  // the caller sees where the number ends
   CHECK(*parse_float("1.5.2", value) == '.');
 }
 
-TEST_CASE("a decimal number is an int64 by its digits, not by what it is rounded to", "[data]") {
+TEST_CASE("is_int64 decides by the digits, not by a rounded value", "[data]") {
   for (const char* text : {"0", "-0", "7", "+7", "3.", "3.000", ".0", "1e3", "1.5e1", "1500E-2",
                            "000123", "-9223372036854775808", "9223372036854775807",
                            "9.223372036854775807e18", "0e99", "0.00e-5", "12.50e+1"})
@@ -150,7 +148,7 @@ TEST_CASE("a decimal number is an int64 by its digits, not by what it is rounded
     CHECK_FALSE(is_int64(text));
 }
 
-TEST_CASE("whole numbers read up to the last uint64 and not beyond", "[data]") {
+TEST_CASE("parse_uint reads up to the largest uint64", "[data]") {
   uint64_t value = 0;
   REQUIRE(parse_uint("18446744073709551615:", value) != nullptr);
   CHECK(value == UINT64_MAX);

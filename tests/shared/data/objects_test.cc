@@ -1,4 +1,4 @@
-// Objects of a store, read by the readers of files: the same records from the same bytes.
+// Objects of a store: they give the same records as files with the same bytes.
 #include "shared/base/units.h"
 #include "shared/data/bytes/file.h"
 #include "shared/data/formats/sniff.h"
@@ -24,7 +24,7 @@ std::string libsvm_lines(int count) {
   return text;
 }
 
-/// Bytes as a file and as an object of a store.
+/// Writes the same bytes to a file and to an object of a store.
 struct Both {
   ScratchDir dir;
   StubStore stub;
@@ -36,7 +36,7 @@ struct Both {
   }
 };
 
-/// All records that the plan's shards of `shard_bytes` give.
+/// Returns the records of all shards of about `shard_bytes`. Adds their number of keys to `keys`.
 std::vector<std::vector<float>> all_floats(const std::shared_ptr<ReadPlan>& plan,
                                            uint64_t shard_bytes, size_t& keys) {
   std::vector<std::vector<float>> floats;
@@ -51,7 +51,7 @@ std::vector<std::vector<float>> all_floats(const std::shared_ptr<ReadPlan>& plan
   return floats;
 }
 
-TEST_CASE("an object's shards have its records once, as a file's do", "[data][objects]") {
+TEST_CASE("the shards of an object have the same records as those of a file", "[data][objects]") {
   Both both;
   const std::string text = libsvm_lines(20'000);
   both.write("rows 1+é.svm", text);
@@ -85,8 +85,7 @@ TEST_CASE("TFRecord objects are cut where records begin", "[data][objects]") {
   CHECK(remote->files[0].cuts == local->files[0].cuts);
 }
 
-TEST_CASE("single arrays and archives of a store are read, folders are refused",
-          "[data][objects]") {
+TEST_CASE("single arrays and archives of a store can be read, folders cannot", "[data][objects]") {
   Both both;
   std::vector<float> values(4000);
   for (size_t i = 0; i < values.size(); ++i) values[i] = float(i);
@@ -111,7 +110,7 @@ TEST_CASE("single arrays and archives of a store are read, folders are refused",
   CHECK_THAT(error.hint, Contains("copy them"));
 }
 
-TEST_CASE("an object is sniffed as a file is", "[data][objects]") {
+TEST_CASE("sniff works for objects as for files", "[data][objects]") {
   Both both;
   both.write("clicks.csv", "age,city,label\n31,ulm,1\n22,bonn,0\n31,ulm,1\n22,bonn,0\n");
   const FileFacts facts = sniff("s3://bucket/clicks.csv").value();
@@ -120,7 +119,7 @@ TEST_CASE("an object is sniffed as a file is", "[data][objects]") {
   CHECK(facts.columns == std::vector<std::string>{"age", "city", "label"});
 }
 
-TEST_CASE("globs, lists and mixes name objects beside files", "[data][objects]") {
+TEST_CASE("globs, lists and paths may name both objects and files", "[data][objects]") {
   Both both;
   for (const char* const name : {"part-2", "part-10", "part-1"}) both.write(name, "1 1:1\n");
   const std::string list = both.dir.write("list.txt", "part-1\ns3://bucket/part-1?\n");
@@ -147,17 +146,17 @@ TEST_CASE("globs, lists and mixes name objects beside files", "[data][objects]")
   CHECK_THAT(list_files({}, {.paths = {"s3://bucket/empty"}}, "/").error().what, Contains("empty"));
 }
 
-TEST_CASE("an object that changes under a job is an error that names it", "[data][objects]") {
+TEST_CASE("an object that changes during a job is an error that names it", "[data][objects]") {
   Both both;
   both.write("rows.svm", libsvm_lines(20'000));
   const auto plan = plan_of("s3://bucket/rows.svm");
   reads_libsvm(*plan);
-  both.stub.put("bucket/rows.svm", libsvm_lines(20'000));  // the same bytes, written anew
+  both.stub.put("bucket/rows.svm", libsvm_lines(20'000));  // the same bytes with a new ETag
   const Error before = error_of(plan);
   CHECK(before.code == ErrorCode::kBadData);
   CHECK_THAT(before.what,
              Contains("changed since the job began") && Contains("s3://bucket/rows.svm"));
-  // Between two windows of one reader.
+  // The object changes between two windows of one reader.
   both.write("long.svm", libsvm_lines(200'000));
   const auto again = plan_of("s3://bucket/long.svm");
   reads_libsvm(*again);
@@ -172,8 +171,7 @@ TEST_CASE("an object that changes under a job is an error that names it", "[data
   CHECK_THAT(more.error().what, Contains("changed since the job began"));
 }
 
-TEST_CASE("objects that claim huge sizes cost no memory, and end where they are none",
-          "[data][objects]") {
+TEST_CASE("objects of huge claimed sizes are rejected with little memory", "[data][objects]") {
   StubStore stub;
   const StoreEnvironment environment(stub.endpoint());
   std::atomic<uint64_t> claimed = uint64_t{1} << 50;
@@ -199,7 +197,7 @@ TEST_CASE("objects that claim huge sizes cost no memory, and end where they are 
   CHECK_THAT(error.what, Contains("18,446,744,073,709,551,615 bytes"));
 }
 
-TEST_CASE("a store that does not answer is no changed file", "[data][objects]") {
+TEST_CASE("an error of the store is not reported as a changed file", "[data][objects]") {
   StubStore stub;
   const StoreEnvironment environment(stub.endpoint());
   stub.script([](const StubRequest&) { return StubReply{.status = 403}; });

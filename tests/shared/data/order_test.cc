@@ -1,4 +1,4 @@
-// The order in which records come: random, another in each epoch, and decided by the seed alone.
+// The order of records: random, different in each epoch, and determined by the seed.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -12,7 +12,7 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-/// In which order a window of `count` records is given out.
+/// Returns the shuffled order of a window of `count` records.
 Order shuffled(uint32_t count, uint64_t seed, ShardId shard, uint32_t window) {
   std::vector<RecordRef> records(count);
   for (uint32_t i = 0; i < count; ++i) records[i].begin = i;
@@ -22,7 +22,7 @@ Order shuffled(uint32_t count, uint64_t seed, ShardId shard, uint32_t window) {
   return order;
 }
 
-/// How far counts lie from what is expected of each.
+/// Returns the chi-squared statistic of counts that are all expected to be `expected`.
 template <typename Counts>
 double chi_squared(const Counts& counts, double expected) {
   double sum = 0;
@@ -30,7 +30,7 @@ double chi_squared(const Counts& counts, double expected) {
   return sum;
 }
 
-TEST_CASE("every order of a shard's records is equally likely, over seeds, epochs, shards, windows",
+TEST_CASE("every order of records is equally likely over seeds, epochs, shards and windows",
           "[data][order]") {
   constexpr uint32_t kTimes = 48'000, kRecords = 4, kOrders = 24;
   using At = std::function<Order(uint32_t)>;
@@ -57,31 +57,32 @@ TEST_CASE("every order of a shard's records is equally likely, over seeds, epoch
     std::vector<double> counts;
     for (const auto& [order, times] : met) counts.push_back(times);
     const double chi2 = chi_squared(counts, double(kTimes) / kOrders);
-    CHECK(chi2 < 55.0);  // 23 degrees of freedom: above by chance once in 5,000
-    CHECK(chi2 > 6.0);   // below as seldom: nor too even
+    CHECK(chi2 < 55.0);  // 23 degrees of freedom: exceeded by chance once in 5,000
+    CHECK(chi2 > 6.0);   // equally rare: the counts must not be too even either
   }
 }
 
-TEST_CASE("a record comes to every place of a shard alike, and so does its neighbour",
+TEST_CASE("every position of a record, and every distance to the next one, is equally likely",
           "[data][order]") {
   constexpr uint32_t kRecords = 20, kEpochs = 20'000;
   std::vector<double> places(size_t{kRecords} * kRecords), steps(kRecords - 1);
   for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
     const Order order = shuffled(kRecords, 9, {epoch, 3}, 1);
     for (uint32_t place = 0; place < kRecords; ++place) ++places[order[place] * kRecords + place];
-    // How far behind its neighbour in the file a record comes, around the end.
+    // The distance in the file from each record to the next one of the order, modulo their number.
     for (uint32_t place = 0; place < kRecords; ++place) {
       const uint32_t next = order[(place + 1) % kRecords];
       ++steps[(next + kRecords - order[place]) % kRecords - 1];
     }
   }
   const double chi2 = chi_squared(places, kEpochs / double(kRecords));
-  CHECK(chi2 < 470);  // 361 degrees of freedom, deviation 27: four of them above
+  CHECK(chi2 < 470);  // 361 degrees of freedom, standard deviation 27: within four
   CHECK(chi2 > 252);
-  CHECK(chi_squared(steps, kEpochs * double(kRecords) / (kRecords - 1)) < 48);  // of 18
+  // 18 degrees of freedom.
+  CHECK(chi_squared(steps, kEpochs * double(kRecords) / (kRecords - 1)) < 48);
 }
 
-/// What a batch was, to the last bit.
+/// The content of a batch, compared bit for bit.
 struct Seen {
   uint64_t records_hash = 0;
   std::vector<float> floats;
@@ -91,8 +92,9 @@ struct Seen {
 };
 using Sequence = std::map<BatchId, Seen>;
 
-/// Two epochs by `workers`: each has memory of its own, takes the next shard of the epoch's order
-/// whenever it is done with one, and a batch at a time in an order that `pace` decides.
+/// Returns the batches of two epochs. Each of `workers` workers has its own plan and takes the next
+/// shard of the epoch's order when it has finished one. The seed `pace` decides which worker reads
+/// the next batch.
 Sequence trained(const std::string& folder, uint64_t seed, uint32_t workers, uint64_t pace) {
   struct Worker {
     std::shared_ptr<ReadPlan> plan;
@@ -136,10 +138,8 @@ Sequence trained(const std::string& folder, uint64_t seed, uint32_t workers, uin
   return out;
 }
 
-TEST_CASE(
-    "the same seed gives the same batches by their ids to 1, 2 and 8 workers, another seed "
-    "others, and each epoch others",
-    "[data][order]") {
+TEST_CASE("the same seed gives 1, 2 and 8 workers the same batches; another seed or epoch does not",
+          "[data][order]") {
   const ScratchDir dir;
   for (int file = 0; file < 3; ++file) {
     std::string text;
@@ -153,15 +153,15 @@ TEST_CASE(
   }
   const Sequence other = trained(dir.path(), 8, 2, 2);
   uint32_t same = 0;
-  std::map<uint32_t, uint64_t> sums;     // of an epoch's records
-  std::map<uint32_t, Order> first_keys;  // of its batches
+  std::map<uint32_t, uint64_t> sums;     // of the record hashes, by epoch
+  std::map<uint32_t, Order> first_keys;  // of the batches, by epoch
   for (const auto& [id, seen] : one) {
     same += uint32_t(other.contains(id) && other.at(id) == seen);
     sums[id.epoch] += seen.records_hash;
     first_keys[id.epoch].push_back(uint32_t(seen.table[0]));
   }
   CHECK(same == 0);
-  CHECK(sums[0] == sums[1]);  // the same records
+  CHECK(sums[0] == sums[1]);  // both epochs have the same records
   CHECK(first_keys[0] != first_keys[1]);
 }
 

@@ -1,4 +1,4 @@
-// Programs as sources: what they are told, what comes of what they write, and how they fail.
+// Programs as sources: their environment, their output, and their failures.
 #include "shared/data/reading/program.h"
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-/// A plan of a CSV source with the columns `id` and `y`, both float32, that `script` writes.
+/// Returns a plan of a CSV source that `script` writes, with the float32 columns `id` and `y`.
 std::shared_ptr<ReadPlan> plan_of_script(const ScratchDir& dir, const std::string& script,
                                          uint64_t records = 0, Replay replay = Replay::kEpoch) {
   auto plan = std::make_shared<ReadPlan>();
@@ -51,7 +51,7 @@ Result<Told> read_range(std::shared_ptr<const ReadPlan> plan, const plan::ShardR
 }
 plan::ShardRange whole(const ReadPlan& plan) { return {0, 0, plan.files[0].bytes}; }
 
-TEST_CASE("a program's lines are the records, in its order", "[data]") {
+TEST_CASE("the lines of a program are the records, in the same order", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_script(dir, "for i in 1 2 3 4 5 6; do echo $i,0; done");
   const Told told = read_range(plan, whole(*plan)).value();
@@ -61,7 +61,8 @@ TEST_CASE("a program's lines are the records, in its order", "[data]") {
   CHECK(told.totals.end_offset == plan->files[0].bytes);
 }
 
-TEST_CASE("a program is told the seed, the epoch, the range and what it is for", "[data]") {
+TEST_CASE("the environment of a program has the seed, the epoch, the range and the purpose",
+          "[data]") {
   const ScratchDir dir;
   auto plan = plan_of_script(
       dir,
@@ -84,8 +85,7 @@ TEST_CASE("a program is told the seed, the epoch, the range and what it is for",
   CHECK(text_in(dir / "told") == "train 4 10\ntrain 4 10\neval 4 10\n");
 }
 
-TEST_CASE("skip, take and streams choose a program's records by number, without a count",
-          "[data]") {
+TEST_CASE("skip and take choose the records of a program by number", "[data]") {
   const ScratchDir dir;
   auto plan =
       plan_of_script(dir, "seq $DOWNPOUR_SHARD_BEGIN $((DOWNPOUR_SHARD_END - 1)) | sed 's/$/,0/'",
@@ -101,7 +101,7 @@ TEST_CASE("skip, take and streams choose a program's records by number, without 
   CHECK(ids == std::vector<float>{3, 4, 5, 6, 7});
 }
 
-TEST_CASE("of a program that never ends so many records are taken, and it is stopped", "[data]") {
+TEST_CASE("a program that never ends is stopped after the chosen records", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_script(dir, "i=0; while :; do echo $i,0; i=$((i + 1)); done");
   plan->source.skip = 2;
@@ -114,7 +114,7 @@ TEST_CASE("of a program that never ends so many records are taken, and it is sto
   CHECK(told.totals.counts.read == 1000);
 }
 
-TEST_CASE("a program is not asked for ranges of which no record is chosen", "[data]") {
+TEST_CASE("ranges of a program without a chosen record are left out", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_script(dir, "exit 1", 100, Replay::kShard);
   plan->source.skip = 25;
@@ -127,8 +127,7 @@ TEST_CASE("a program is not asked for ranges of which no record is chosen", "[da
   CHECK(ranges.back().end == 70);
 }
 
-TEST_CASE("a program that gives another number of records than it was asked for is an error",
-          "[data]") {
+TEST_CASE("a program that writes more or fewer records than declared is an error", "[data]") {
   const ScratchDir dir;
   for (const auto& [script, what] : {std::pair{"echo 1,0", "only 1 records of the 3"},
                                      {"seq 9 | sed 's/$/,0/'", "more records than the 3"}}) {
@@ -140,7 +139,7 @@ TEST_CASE("a program that gives another number of records than it was asked for 
   }
 }
 
-TEST_CASE("a program that fails is an error with the last line of its stderr", "[data]") {
+TEST_CASE("the error for a program that fails has the last line of its stderr", "[data]") {
   const ScratchDir dir;
   const auto failure = [&](const std::string& script) {
     const auto plan = plan_of_script(dir, script);
@@ -165,9 +164,10 @@ TEST_CASE("a program that fails is an error with the last line of its stderr", "
   CHECK_THAT(read_range(absent, whole(*absent)).error().what, Contains("there is no folder"));
 }
 
-TEST_CASE("much on stderr does not hold a program up, and a reader left early ends it", "[data]") {
+TEST_CASE("a program may write much to stderr, and destroying its reader early kills it",
+          "[data]") {
   const ScratchDir dir;
-  // While it writes records, and when it has closed its output and talks on.
+  // Before it writes records, and after it has closed its stdout.
   for (const char* script : {"head -c 200000 /dev/zero >&2; echo 1,0",
                              "echo 1,0; exec 1>&-; head -c 20000000 /dev/zero >&2"}) {
     const auto chatty = plan_of_script(dir, script);
@@ -191,7 +191,7 @@ TEST_CASE("much on stderr does not hold a program up, and a reader left early en
   CHECK(::kill(std::stoi(text_in(dir / "pid")), 0) != 0);
 }
 
-TEST_CASE("stopping the programs brings back a reader that waits for one", "[data]") {
+TEST_CASE("stopping the programs releases a reader that waits for one", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_script(dir, "echo 1,0; sleep 1000");
   std::thread stopper([&] {
@@ -202,7 +202,7 @@ TEST_CASE("stopping the programs brings back a reader that waits for one", "[dat
   stopper.join();
   REQUIRE(!told);
   CHECK(told.error().what == "the reading was stopped");
-  CHECK(!read_range(plan, whole(*plan)));  // nor does another begin
+  CHECK(!read_range(plan, whole(*plan)));  // no other program starts
 }
 
 }  // namespace

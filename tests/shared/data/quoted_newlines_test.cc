@@ -1,4 +1,4 @@
-// data.quoted_newlines: records of several lines, wherever the file is cut and however it is read.
+// data.quoted_newlines: records of several lines, for any cuts and windows.
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/data/formats/parser.h"
@@ -15,7 +15,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
-/// A plan of a CSV file with the columns `id` and `text`.
+/// Returns a plan of a CSV file with the columns `id` and `text`.
 std::shared_ptr<ReadPlan> plan_of_text(const std::string& path) {
   auto plan = plan_of(path, DataFormat::kCsv);
   plan->data.columns = {"id", "text"};
@@ -54,7 +54,7 @@ std::vector<Row> rows_by_shards(const std::shared_ptr<ReadPlan>& plan, uint64_t 
   return rows;
 }
 
-/// A cell as a writer of RFC 4180 writes it.
+/// Returns a quoted cell as RFC 4180 defines it.
 std::string in_quotes(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
@@ -65,7 +65,8 @@ struct Table {
   std::string text;
   std::vector<Row> rows;
 };
-/// Cells of all that a quoted one may hold, and lines of all ends.
+/// Returns `count` rows whose quoted cells contain quotes, delimiters and line breaks. Lines end in
+/// LF or CR LF, and some blank lines follow.
 Table random_table(Rng& rng, int count) {
   Table table;
   for (int i = 0; i < count; ++i) {
@@ -73,7 +74,7 @@ Table random_table(Rng& rng, int count) {
     for (uint64_t length = rng.below(12); length > 0; --length) cell += "ab,\"\n\r1 "[rng.below(8)];
     table.text += str(i, rng.below(4) == 0 ? ", " : ",", in_quotes(cell));
     table.text += rng.below(3) == 0 ? "\r\n" : "\n";
-    if (rng.below(5) == 0) table.text += "\n";  // a blank line is no record
+    if (rng.below(5) == 0) table.text += "\n";  // a blank line is not a record
     table.rows.push_back({float(i), key_of(cell)});
   }
   return table;
@@ -81,7 +82,7 @@ Table random_table(Rng& rng, int count) {
 
 }  // namespace
 
-TEST_CASE("CSV: a line break in quotes is a part of its cell", "[data]") {
+TEST_CASE("CSV: a line break in quotes belongs to its cell", "[data]") {
   const ScratchDir dir;
   const std::string text =
       "1,plain\n"
@@ -89,14 +90,14 @@ TEST_CASE("CSV: a line break in quotes is a part of its cell", "[data]") {
       "3,\"a \"\"quote\"\"\r\nand, more\"\r\n"
       "4, \"\n\" \n"
       "\n"
-      "5,5\" disk\n"  // no quote where a cell does not begin with it
+      "5,5\" disk\n"  // a quote inside a cell is an ordinary character
       "6,\"last\n\n\"";
   const std::vector<Row> rows = {
       {1, key_of("plain")}, {2, key_of("two\nlines")}, {3, key_of("a \"quote\"\r\nand, more")},
       {4, key_of("\n")},    {5, key_of("5\" disk")},   {6, key_of("last\n\n")}};
   auto plan = plan_of_text(dir.write("f.csv", text));
   CHECK(rows_of(plan) == rows);
-  // Also through a program, from one, and compressed.
+  // The same through data.program, from a compressed file, and from a program as source.
   plan->data.program = {"cat"};
   plan->base_dir = dir.path();
   CHECK(rows_of(plan) == rows);
@@ -106,7 +107,7 @@ TEST_CASE("CSV: a line break in quotes is a part of its cell", "[data]") {
   program->base_dir = dir.path();
   program->files = {program_info(program->source)};
   CHECK(rows_of(program) == rows);
-  // Without the key the lines are records, and bad.
+  // Without data.quoted_newlines each line is a record, and line 2 is bad.
   auto lines = plan_of_text(dir / "f.csv");
   lines->data.quoted_newlines = false;
   const Error error = error_of(lines);
@@ -114,8 +115,9 @@ TEST_CASE("CSV: a line break in quotes is a part of its cell", "[data]") {
   CHECK_THAT(error.where, EndsWith("f.csv:2"));
 }
 
-TEST_CASE("CSV: a header of several lines, and an error's line behind records of several",
-          "[data]") {
+TEST_CASE(
+    "CSV: a header of several lines, and line numbers in errors after records of several lines",
+    "[data]") {
   const ScratchDir dir;
   auto plan = plan_of_text(
       dir.write("f.csv", "a note\n\"the\nid\",\"text\"\n1,\"a\nb\"\n2,\"\n\n\"\nx,\"c\nd\"\n"));
@@ -126,8 +128,8 @@ TEST_CASE("CSV: a header of several lines, and an error's line behind records of
   CHECK(columns_of(plan->data, dir / "f.csv").value() ==
         std::vector<std::string>{"the\nid", "text"});
   const Error error = error_of(plan);
-  CHECK_THAT(error.where, EndsWith("f.csv:9"));  // where the record begins
-  // Each of its lines tells which record it is in.
+  CHECK_THAT(error.where, EndsWith("f.csv:9"));  // the line in which the record begins
+  // find_record() finds a record by any of its lines.
   for (const auto& [line, number] : std::map<uint64_t, uint64_t>{{4, 1}, {5, 1}, {7, 2}, {10, 3}})
     CHECK(find_record(plan, 0, line, RecordUnit::kLine).value().number == number);
   CHECK_FALSE(find_record(plan, 0, 3, RecordUnit::kLine));
@@ -135,7 +137,7 @@ TEST_CASE("CSV: a header of several lines, and an error's line behind records of
   CHECK(rows_of(plan) == std::vector<Row>{{1, key_of("a\nb")}, {2, key_of("\n\n")}});
 }
 
-TEST_CASE("CSV: wherever a file of records of several lines is cut, each is read once", "[data]") {
+TEST_CASE("CSV: each record of several lines is read once for any cuts", "[data]") {
   Rng rng(7);
   for (int turn = 0; turn < 40; ++turn) {
     const ScratchDir dir(/*in_memory=*/true);
@@ -147,14 +149,14 @@ TEST_CASE("CSV: wherever a file of records of several lines is cut, each is read
       CHECK(rows_by_shards(plan, target, shards) == table.rows);
       if (target == 1) CHECK(shards == table.rows.size());
     }
-    // Of the records that are taken no more are looked for.
+    // Cuts are found only up to the last taken record.
     plan->source.take = plan->data.source.take = 1 + rng.below(table.rows.size());
     REQUIRE(find_cuts(plan->data, plan->source, 1, plan->files));
     CHECK(plan->files[0].cuts.size() == std::min<size_t>(plan->source.take, table.rows.size() - 1));
   }
 }
 
-TEST_CASE("CSV: records of several lines are the same, whatever a window holds", "[data]") {
+TEST_CASE("CSV: records of several lines do not depend on the window size", "[data]") {
   Rng rng(8);
   const ScratchDir dir(/*in_memory=*/true);
   Table table = random_table(rng, 3000);
@@ -177,14 +179,14 @@ TEST_CASE("CSV: records of several lines are the same, whatever a window holds",
   CHECK(records.size() == 3002);
   for (const size_t window_bytes : {1, 100, 5000, 70'000})
     CHECK(records_at(window_bytes) == records);
-  // And as texts.
+  // records_in() finds the same records.
   const auto texts = records_in(table.text, rules, /*whole=*/true);
   REQUIRE(texts.size() == records.size());
   for (size_t i = 0; i < texts.size(); ++i) {
     CHECK(size_t(texts[i].data() - table.text.data()) == records[i].first);
     CHECK(texts[i].size() == records[i].second);
   }
-  // Of a text that goes on the record that may not be through is left out.
+  // If the text continues, records_in() leaves out a last record that may be incomplete.
   for (const size_t size : {table.text.size() / 2, table.text.size() / 3, size_t{100}}) {
     const auto first = records_in(std::string_view(table.text).substr(0, size), rules, false);
     REQUIRE(first.size() < texts.size());
@@ -193,7 +195,7 @@ TEST_CASE("CSV: records of several lines are the same, whatever a window holds",
   }
 }
 
-TEST_CASE("CSV: a quote that nothing closes costs its line, not the file", "[data]") {
+TEST_CASE("CSV: an unclosed quote makes only its line a bad record", "[data]") {
   const ScratchDir dir(/*in_memory=*/true);
   const auto skipping = [&](const std::string& text) {
     auto plan = plan_of_text(dir.write("f.csv", text));
@@ -204,7 +206,7 @@ TEST_CASE("CSV: a quote that nothing closes costs its line, not the file", "[dat
   auto plan = skipping("1,a\n2,\"open\n3,c\n");
   CHECK(rows_of(plan) == rows);
   CHECK(read_file(plan).value().totals.counts.skipped == 1);
-  // Neither does one that is closed further away than a record may reach.
+  // The same holds if the closing quote is farther away than the length limit of a record.
   const std::string far(17 << 20, 'x');
   plan = skipping("1,a\n2,\"open\n3,c\n" + far + "\n4,\"d\"\n");
   std::vector<Row> more = rows;
@@ -216,16 +218,15 @@ TEST_CASE("CSV: a quote that nothing closes costs its line, not the file", "[dat
     CHECK(rows_by_shards(plan, target, shards) == more);
     CHECK(shards > 1);
   }
-  // One that another closes takes what lies between with it.
+  // If another quote closes it, the lines up to that quote belong to the same bad record.
   plan = skipping("1,a\n2,\"open\n3,\"c\"\n4,d\n");
   CHECK(rows_of(plan) == std::vector<Row>{{1, key_of("a")}, {4, key_of("d")}});
 }
 
-TEST_CASE("CSV: who reads on behind a quote that nothing closes reads the same, from anywhere",
-          "[data]") {
+TEST_CASE("CSV: the records after an unclosed quote are the same for any cuts", "[data]") {
   Rng rng(9);
   const ScratchDir dir(/*in_memory=*/true);
-  // Records of several lines, a stray quote, and more of both kinds behind its 16 MiB.
+  // Records of several lines and an unclosed quote, then both again more than 16 MiB later.
   std::string text = random_table(rng, 50).text + "50,\"open\n";
   for (int i = 51; text.size() < (size_t{17} << 20); ++i)
     text += i % 1000 == 7 ? str(i, ",5\" disk\n") : str(i, ",", std::string(200, 'x'), "\n");
@@ -243,14 +244,15 @@ TEST_CASE("CSV: who reads on behind a quote that nothing closes reads the same, 
   const auto packed = plan_of_text(dir.write("f.csv.gz", gzipped(text)));
   packed->data.bad_records = BadRecords::kSkip;
   CHECK(rows_of(packed) == rows);
-  // A program is not shown what would swallow what it reads next.
+  // A record with an unclosed quote is not sent to data.program, because the quote would hide the
+  // records after it.
   const auto through = std::make_shared<ReadPlan>(*plan);
   through->files[0].cuts.clear();
   through->files[0].splittable = false;
   through->data.program = {"cat"};
   through->base_dir = dir.path();
   CHECK(rows_of(through) == rows);
-  // A record may have 16 MiB, and not a byte more.
+  // The length limit of a record is 16 MiB.
   for (const size_t more : {0, 1}) {
     const std::string record = "1,\"\n" + std::string((16 << 20) - 5 + more, 'y') + "\"";
     const auto limit = plan_of_text(dir.write("l.csv", record + "\n2,b\n"));
@@ -261,9 +263,10 @@ TEST_CASE("CSV: who reads on behind a quote that nothing closes reads the same, 
   }
 }
 
-TEST_CASE("CSV: quotes that each line leaves open are looked through once", "[data]") {
+TEST_CASE("CSV: a file whose lines all leave a quote open is scanned in linear time", "[data]") {
   const ScratchDir dir(/*in_memory=*/true);
-  // Whichever state a line begins in, it ends in quotes: each would be looked through to the end.
+  // Each line ends inside quotes, whether or not it begins inside quotes. A scan to the end of the
+  // file for each line would take quadratic time.
   std::string text;
   while (text.size() < (size_t{8} << 20)) text += "a\",\"\n";
   const auto plan = plan_of_text(dir.write("f.csv", text));
@@ -274,7 +277,7 @@ TEST_CASE("CSV: quotes that each line leaves open are looked through once", "[da
   CHECK(records_in(text, rules_of(plan->data).value(), true).empty());
 }
 
-TEST_CASE("a compressed table's records of several lines are read in pieces", "[data]") {
+TEST_CASE("records of several lines in a compressed table are read in pieces", "[data]") {
   Rng rng(10);
   const ScratchDir dir;
   const Table table = random_table(rng, 20'000);
@@ -291,7 +294,7 @@ TEST_CASE("a compressed table's records of several lines are read in pieces", "[
   CHECK(rows == table.rows);
 }
 
-TEST_CASE("what a table's records of several lines are like is seen", "[data]") {
+TEST_CASE("sniff and mean_record_bytes handle records of several lines", "[data]") {
   const ScratchDir dir;
   std::string text = "id,note,price\n";
   for (int i = 0; i < 200; ++i) text += str(i, ",\"line ", i, "\nand, another\",", i, ".5\n");
@@ -302,24 +305,24 @@ TEST_CASE("what a table's records of several lines are like is seen", "[data]") 
   CHECK_THAT(facts.reason, Contains("1 numeric, 1 categorical columns"));
   const uint64_t mean = mean_record_bytes(declared, path).value();
   CHECK(mean == (text.size() - 14) / 200);
-  // A quote that nothing closes soon says nothing about the others; nor a line that is skipped.
+  // Neither a distant unclosed quote nor a quote in a skipped line affects the mean.
   const std::string stray = dir.write(
       "stray.csv", "a \"note\nid,x\n1,2\n2,3\n3,\"open\n" + std::string(500'000, '1') + "\n");
   DataSpec noted = declared;
   noted.skip_lines = 1;
   CHECK(mean_record_bytes(noted, stray).value() == 4);
-  // Which delimiter it is decides where a record ends.
+  // Where a record ends depends on the delimiter, which is detected.
   std::string other = "id;note;price\n";
   for (int i = 0; i < 200; ++i) other += str(i, ";\"line ", i, "\nand, another\";", i, ".5\n");
   const FileFacts found = sniff(dir.write("g.csv", other), declared).value();
   CHECK(found.columns == std::vector<std::string>{"id", "note", "price"});
   CHECK(found.delimiter == ";");
-  // A stray quote hides nothing of a large file.
+  // An unclosed quote does not hide the rest of a large file.
   std::string large = "id,price\n1,\"open\n";
   for (int i = 0; large.size() < (9 << 20); ++i) large += str(i, ",", i, ".5\n");
   CHECK_THAT(sniff(dir.write("h.csv", large), declared).value().reason,
              Contains("csv with header: 1 numeric"));
-  // The plan is another one.
+  // The plan hash depends on data.quoted_newlines.
   auto plan = plan_of_text(path);
   auto lines = std::make_shared<ReadPlan>(*plan);
   lines->data.quoted_newlines = false;

@@ -1,4 +1,4 @@
-// Which records a shard has, in which order, and how they are counted.
+// Shard reads: which records a shard has, their order, and their counts.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,8 +11,8 @@
 namespace downpour::data {
 namespace {
 
-/// Lines of very different lengths, blank ones and comments between, with or without a last line
-/// break.
+/// Returns a libsvm file of lines of very different lengths with blank lines and comments, with or
+/// without a final line break. Sets `records` to their number.
 std::string random_file(Rng& rng, uint32_t& records) {
   std::string text = rng.below(4) == 0 ? "\xef\xbb\xbf" : "";
   records = 0;
@@ -35,8 +35,9 @@ std::string random_file(Rng& rng, uint32_t& records) {
   return text;
 }
 
-TEST_CASE("however a file is cut, every record is read exactly once and the shards tile the file",
-          "[data]") {
+TEST_CASE(
+    "for any cuts, every record is read exactly once and the shards cover the file without overlap",
+    "[data]") {
   const ScratchDir dir;
   Rng rng(11);
   for (int round = 0; round < 300; ++round) {
@@ -68,10 +69,8 @@ TEST_CASE("however a file is cut, every record is read exactly once and the shar
   }
 }
 
-TEST_CASE(
-    "a header and skipped lines longer than the first shards belong to nobody and tile all the "
-    "same",
-    "[data]") {
+TEST_CASE("a header and skipped lines that fill the first shards are not records, but are covered",
+          "[data]") {
   const ScratchDir dir;
   const std::string text = "a comment that is long\nlabel,value\n1,2\n3,4\n";
   auto plan = plan_of(dir.write("f.csv", text), DataFormat::kCsv);
@@ -103,7 +102,7 @@ std::vector<float> labels_of(const ShardRead& read) {
   return labels;
 }
 
-TEST_CASE("a window of very short records ends before they fill the memory, and all are read",
+TEST_CASE("a window of very short records ends at kWindowRecordsMax, and all records are read",
           "[data]") {
   const ScratchDir dir;
   constexpr size_t kLines = kWindowRecordsMax + 100'000;
@@ -132,8 +131,7 @@ TEST_CASE("a window of very short records ends before they fill the memory, and 
   CHECK(ones == kLines / 2);
 }
 
-TEST_CASE("a shuffled shard is a permutation of its records that seed, epoch and shard decide",
-          "[data]") {
+TEST_CASE("a shuffled shard is a permutation that depends on seed, epoch and shard", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", counting_file(500)));
   reads_libsvm(*plan);
@@ -154,7 +152,7 @@ TEST_CASE("a shuffled shard is a permutation of its records that seed, epoch and
   CHECK(first != shuffled({0, 0}));
 }
 
-TEST_CASE("a batch id names the same records wherever reading starts", "[data]") {
+TEST_CASE("a batch id names the same records for any first batch of the read", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", counting_file(99)));
   reads_libsvm(*plan);
@@ -182,8 +180,9 @@ TEST_CASE("a batch id names the same records wherever reading starts", "[data]")
   }
 }
 
-TEST_CASE("the holdout is disjoint from training, exhaustive, and the same in every epoch and cut",
-          "[data]") {
+TEST_CASE(
+    "holdout and training are disjoint and complete, and the same in every epoch and for any cuts",
+    "[data]") {
   const ScratchDir dir;
   constexpr uint32_t kRecords = 4000;
   auto plan = plan_of(dir.write("f", counting_file(kRecords)));
@@ -213,7 +212,7 @@ TEST_CASE("the holdout is disjoint from training, exhaustive, and the same in ev
   CHECK(labels(Split::kAll, 0, 5000).size() == kRecords);
 }
 
-TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
+TEST_CASE("a short last batch is returned, or counted as dropped", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", counting_file(10)));
   reads_libsvm(*plan);
@@ -225,7 +224,7 @@ TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
   CHECK(full.batches.size() == 2);
   CHECK(full.totals.counts == ReadCounts{.read = 10, .dropped = 2});
   CHECK(full.totals.records_hash == full.batches[0].records_hash + full.batches[1].records_hash);
-  // What is evaluated is not dropped: a shard often holds out less than a batch.
+  // Evaluations drop no records, because a shard often holds out less than a batch.
   CHECK(read_file(for_evaluation(*plan, plan->source, plan->files)).value().batches.size() == 3);
   plan->holdout = 0.999999;
   const ShardRead held_out =
@@ -233,7 +232,7 @@ TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
   CHECK(held_out.totals.counts == ReadCounts{.read = 10});
 }
 
-TEST_CASE("counts of the batches and what is behind the last add up to the totals", "[data]") {
+TEST_CASE("the totals include the batches and the records after the last batch", "[data]") {
   const ScratchDir dir;
   std::string text;
   for (uint32_t i = 0; i < 50; ++i) text += i % 7 == 3 ? "broken\n" : str(i, " 1:1\n");
@@ -258,7 +257,7 @@ TEST_CASE("counts of the batches and what is behind the last add up to the total
   CHECK(progress <= plan->files[0].bytes);
 }
 
-TEST_CASE("the hash of the records does not depend on their order but on every byte", "[data]") {
+TEST_CASE("the hash of the records depends on every byte, but not on their order", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "1 1:1\n2 2:2\n3 3:3\n"));
   reads_libsvm(*plan);
@@ -273,7 +272,7 @@ TEST_CASE("the hash of the records does not depend on their order but on every b
   CHECK(read_file(other).value().totals.records_hash != hash);
 }
 
-TEST_CASE("records that span windows and many windows read as they stand", "[data]") {
+TEST_CASE("records that span windows are read completely", "[data]") {
   const ScratchDir dir;
   std::string text;
   const std::string padding(300'000, ' ');
@@ -291,7 +290,7 @@ TEST_CASE("records that span windows and many windows read as they stand", "[dat
   }
 }
 
-TEST_CASE("the plan hash changes with whatever decides which records a batch holds", "[data]") {
+TEST_CASE("the plan hash depends on everything that decides which records a batch has", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("f", counting_file(100));
   const auto hash_with = [&](auto change) {

@@ -1,4 +1,4 @@
-// The cache of parsed records: what is given out from it is what reading the file would give.
+// RecordCache: replayed batches equal those from reading the files.
 #include "shared/data/reading/record_cache.h"
 
 #include <atomic>
@@ -15,8 +15,8 @@ std::shared_ptr<CacheStore> memory(uint64_t bytes = kRoom) {
   return make_cache_store(Cache::kMemory, bytes, "");
 }
 
-/// Two files of 700 lines of numbers, words and bags, with all that stands between a text and a
-/// column: transforms, random ones, a cross, a filter.
+/// Returns a plan of two files with 700 lines of numbers, words and bags. It has transforms, random
+/// ops, a cross and a filter.
 std::shared_ptr<ReadPlan> rich_plan(const ScratchDir& dir) {
   std::vector<std::string> names;
   for (int file = 0; file < 2; ++file) {
@@ -91,7 +91,7 @@ bool same(const ReadBack& a, const ReadBack& b) {
 
 }  // namespace
 
-TEST_CASE("from the cache come the batches that reading gives, in every epoch and shape",
+TEST_CASE("the cache gives the same batches as reading, in every epoch and for joined ranges",
           "[data]") {
   const ScratchDir dir;
   for (const size_t ranges : {size_t{1}, size_t{2}}) {
@@ -107,13 +107,14 @@ TEST_CASE("from the cache come the batches that reading gives, in every epoch an
         CHECK(told.batches.size() == (ranges * 630 + 63) / 64);
         CHECK(same(told, read(plain, epoch, Split::kAll, 0, ranges)));
       }
-      // Gone on with from the middle, too.
+      // The same from a later first batch.
       CHECK(same(read(cached, 1, Split::kAll, 4, ranges), read(plain, 1, Split::kAll, 4, ranges)));
     }
   }
 }
 
-TEST_CASE("a range that was not read to its end, or not parsed whole, is not kept", "[data]") {
+TEST_CASE("a range that is not read to its end, or has a quarantined batch, is not cached",
+          "[data]") {
   const ScratchDir dir;
   const auto plain = rich_plan(dir);
   const auto cached = with_cache(*plain, memory());
@@ -136,7 +137,7 @@ TEST_CASE("a range that was not read to its end, or not parsed whole, is not kep
   CHECK(same(read(quarantined, 2), read(plain, 2)));
 }
 
-TEST_CASE("the two sides of a holdout are kept apart", "[data]") {
+TEST_CASE("held-out and training records are cached separately", "[data]") {
   const ScratchDir dir;
   const auto plain = rich_plan(dir);
   plain->holdout = .3;
@@ -149,8 +150,7 @@ TEST_CASE("the two sides of a holdout are kept apart", "[data]") {
   }
 }
 
-TEST_CASE("with bad records a range is read again each time, and they are counted each time",
-          "[data]") {
+TEST_CASE("a range with bad records is not cached, and they are counted at each read", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("x", "1 1:1\n1 x:1\n0 2:1\n"));
   reads_libsvm(*plan);
@@ -164,10 +164,11 @@ TEST_CASE("with bad records a range is read again each time, and they are counte
   }
 }
 
-TEST_CASE("without room nothing is kept, and what was begun is given back", "[data]") {
+TEST_CASE("if the store has no room, nothing is cached and its memory is returned", "[data]") {
   const ScratchDir dir;
   const auto plain = rich_plan(dir);
-  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1} << 20}) {  // for columns, then for rows
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1} << 20}) {  // no room for columns; no room for rows
     const auto store = memory(bytes);
     const auto cached = with_cache(*plain, store);
     CHECK(same(read(cached, 0), read(plain, 0)));
@@ -181,7 +182,7 @@ TEST_CASE("without room nothing is kept, and what was begun is given back", "[da
   CHECK(was_full(*nowhere));
 }
 
-TEST_CASE("a file that changed is seen although its records are kept", "[data]") {
+TEST_CASE("a changed file is an error even if its records are cached", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("x", "1 1:1\n0 2:1\n"));
   reads_libsvm(*plan);
@@ -195,7 +196,7 @@ TEST_CASE("a file that changed is seen although its records are kept", "[data]")
   CHECK(changed.error().code == ErrorCode::kBadData);
 }
 
-TEST_CASE("readers of several threads fill and use one cache", "[data]") {
+TEST_CASE("readers on several threads fill and use one cache", "[data]") {
   const ScratchDir dir;
   const auto plain = rich_plan(dir);
   const auto store = memory();

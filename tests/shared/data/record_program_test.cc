@@ -1,4 +1,4 @@
-// data.program: a record for each record, which keeps its place in the file.
+// data.program: one output record for each input record, at the same place of the file.
 #include "shared/data/reading/record_program.h"
 
 #include <sstream>
@@ -12,15 +12,14 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-/// `count` lines "i,i+0.5", blank ones between some of them.
+/// Returns `count` lines "i,i.5", with blank lines after some of them.
 std::string numbered_lines(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += str(i, ",", i, ".5\n", i % 7 == 3 ? "\n" : "");
   return text;
 }
 
-/// A plan of a CSV file with the columns `id` and `x`, both floats, whose lines go through
-/// `script`.
+/// Returns a plan of a CSV file with the float columns `id` and `x`, whose lines `script` changes.
 std::shared_ptr<ReadPlan> plan_through(const ScratchDir& dir, const std::string& text,
                                        const std::string& script) {
   auto plan = plan_of(dir.write("rows.csv", text), DataFormat::kCsv);
@@ -43,7 +42,8 @@ std::vector<float> ids_of(const ShardRead& read) {
   return ids;
 }
 
-/// Batch by batch, what both say of records and places.
+/// Checks that both reads have the same records, hashes and places in each batch, and the same
+/// totals.
 void check_same(const ShardRead& a, const ShardRead& b) {
   CHECK(a.floats == b.floats);
   REQUIRE(a.batches.size() == b.batches.size());
@@ -62,7 +62,7 @@ void check_same(const ShardRead& a, const ShardRead& b) {
 
 }  // namespace
 
-TEST_CASE("records are what the program makes of them", "[data]") {
+TEST_CASE("the records are the output of the program", "[data]") {
   const ScratchDir dir;
   const auto plan =
       plan_through(dir, numbered_lines(50), "awk -F, -v OFS=, '{ print $1 * 10, $2 + 1 }'");
@@ -73,11 +73,11 @@ TEST_CASE("records are what the program makes of them", "[data]") {
   CHECK(read.totals.counts.read == 50);
 }
 
-TEST_CASE("a record keeps its place in the file, whatever is made of it", "[data]") {
+TEST_CASE("a record keeps its place in the file after the program", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_lines(3000);
-  // As it was, whole and in pieces, held out and not, in order and shuffled, at once and at the
-  // end.
+  // Both scripts leave the lines unchanged. `cat` writes at once; `tac` writes at the end of its
+  // input.
   for (const char* script : {"cat", "tac | tac"}) {
     for (const char* shuffle : {"off", "shard", "100"}) {
       const auto plan = plan_through(dir, text, script);
@@ -97,16 +97,18 @@ TEST_CASE("a record keeps its place in the file, whatever is made of it", "[data
   }
 }
 
-TEST_CASE("windows of the file and of what the program writes need not end together", "[data]") {
+TEST_CASE("windows of the file and of the output of the program may end at different records",
+          "[data]") {
   const ScratchDir dir;
-  const std::string text = numbered_lines(200'000);  // three windows of the file, 40 of the output
+  const std::string text =
+      numbered_lines(200'000);  // 3 windows of the file, about 45 of the output
   REQUIRE(text.size() > 2 * kPlainWindowBytes);
   const auto plan = plan_through(dir, text, "cat");
   plan->batch_size = 5000;
   check_same(read_file(plan).value(), read_file(without_program(*plan)).value());
 }
 
-TEST_CASE("ranges of a shard each have their run, in turns and by number", "[data]") {
+TEST_CASE("the program runs once for each range of a shard that joins several", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_lines(4000);
   const auto plan = plan_through(dir, text, "echo run >> runs; cat");
@@ -133,7 +135,7 @@ TEST_CASE("ranges of a shard each have their run, in turns and by number", "[dat
   CHECK(text_in(dir / "runs") == "run\nrun\nrun\n");
 }
 
-TEST_CASE("a program reads those records that are chosen by number, and no others", "[data]") {
+TEST_CASE("a program reads only the records that are chosen by number", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_lines(100);
   const auto plan = plan_through(dir, text, "tee -a seen");
@@ -145,7 +147,7 @@ TEST_CASE("a program reads those records that are chosen by number, and no other
   CHECK(ids_of(read) == std::vector<float>{17, 27, 37, 47, 57});
   CHECK(text_in(dir / "seen") == "17,17.5\n27,27.5\n37,37.5\n47,47.5\n57,57.5\n");
   check_same(read, read_shard(without_program(*plan), range).value());
-  // Where there is none, nothing is started, and what was read is told all the same.
+  // If no record is chosen, the program is not started. The totals are still correct.
   range.records_before = 60;
   plan->data.program = {"sh", "-c", "echo started > none; cat"};
   const ShardRead none = read_shard(plan, range).value();
@@ -162,12 +164,12 @@ TEST_CASE("an empty line drops its record", "[data]") {
   CHECK(ids_of(read) == std::vector<float>{0, 3, 6, 9});
   CHECK(read.totals.counts.read == 10);
   CHECK(read.totals.counts.filtered == 6);
-  // A prediction answers every record.
+  // A prediction needs a result for every record.
   auto prediction = std::make_shared<ReadPlan>(*for_prediction(*plan));
   CHECK_THAT(error_of(prediction).what, Contains("dropped a record"));
 }
 
-TEST_CASE("TFRecords go through a program as TFRecords, with checksums that hold", "[data]") {
+TEST_CASE("a program reads and writes TFRecords with valid checksums", "[data]") {
   const ScratchDir dir;
   std::string file = numbered_file(40);
   const auto plan = numbered_plan(dir.write("numbered.tfrecord", file));
@@ -176,7 +178,7 @@ TEST_CASE("TFRecords go through a program as TFRecords, with checksums that hold
   plan->data.program = {"cat"};
   check_same(read_file(plan).value(), plain);
 
-  // What is damaged is not shown to the program, and stays a bad record in its place.
+  // A damaged record is not sent to the program. It remains a bad record at its place.
   const std::vector<std::string> head = {numbered_example(0), numbered_example(1)};
   file[framed(head).size() + kFrameHeaderBytes + 3] ^= 1;
   const auto damaged = numbered_plan(dir.write("damaged.tfrecord", file));
@@ -195,7 +197,7 @@ TEST_CASE("TFRecords go through a program as TFRecords, with checksums that hold
   check_same(read_file(damaged).value(), read_file(as_is).value());
 }
 
-TEST_CASE("a line that is too long is skipped in its place", "[data]") {
+TEST_CASE("a line that is too long is a bad record at its place", "[data]") {
   const ScratchDir dir;
   const std::string text = "1,1\n" + std::string(kLineBytesMax + 10, '7') + "\n2,2\n";
   const auto plan = plan_through(dir, text, "cat");
@@ -206,7 +208,7 @@ TEST_CASE("a line that is too long is skipped in its place", "[data]") {
   CHECK(read.totals.counts.skipped == 1);
 }
 
-TEST_CASE("an error in what the program wrote names the record's line", "[data]") {
+TEST_CASE("an error in the output of the program names the line of the input record", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_through(dir, "1,1\n\n2,2\n3,3\n", "sed 's/^2,/two,/'");
   const Error error = error_of(plan);
@@ -215,7 +217,7 @@ TEST_CASE("an error in what the program wrote names the record's line", "[data]"
   CHECK_THAT(error.where, Contains("data.program: sh -c"));
 }
 
-TEST_CASE("a program that does not give a record for each is an error", "[data]") {
+TEST_CASE("a program that does not write one record for each input record is an error", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_lines(2000);
   for (const auto& [script, what] : {
@@ -232,7 +234,7 @@ TEST_CASE("a program that does not give a record for each is an error", "[data]"
     CHECK_THAT(error.what, Contains(what));
     CHECK_THAT(error.where, Contains("sh -c"));
   }
-  // It takes no more than fits into a pipe, and is not waited for.
+  // The program exits before it has read all of an input that is larger than a pipe buffer.
   const Error early = error_of(plan_through(dir, numbered_lines(200'000), "head -n 5"));
   CHECK_THAT(early.what, Contains("ended before it had read all records"));
   const auto frames = numbered_plan(dir.write("numbered.tfrecord", numbered_file(40)));
@@ -244,7 +246,8 @@ TEST_CASE("a program that does not give a record for each is an error", "[data]"
   CHECK_THAT(error_of(frames).what, Contains("wrote bytes that are not a TFRecord"));
 }
 
-TEST_CASE("a program is told what it is run for", "[data]") {
+TEST_CASE("the environment of a program has the purpose, the seed, the epoch and the file",
+          "[data]") {
   const ScratchDir dir;
   const auto plan = plan_through(
       dir, numbered_lines(3),
@@ -260,7 +263,7 @@ TEST_CASE("a program is told what it is run for", "[data]") {
         str("train 5 2 ", file, "\neval 5 0 ", file, "\npredict 5 0 ", file, "\n"));
 }
 
-TEST_CASE("what a program made of a shard is kept, dropped ones too", "[data]") {
+TEST_CASE("the output of a program is cached, including dropped records", "[data]") {
   const ScratchDir dir;
   const auto plain = plan_through(dir, numbered_lines(500),
                                   "echo run >> runs; awk -F, '{ print $1 % 5 ? $0 : \"\" }'");
@@ -273,10 +276,11 @@ TEST_CASE("what a program made of a shard is kept, dropped ones too", "[data]") 
     check_same(read_shard(cached, all, {epoch, 0}, Split::kTrain).value(),
                read_shard(plain, all, {epoch, 0}, Split::kTrain).value());
   }
-  CHECK(text_in(dir / "runs") == "run\nrun\nrun\nrun\n");  // once for the cached one
+  CHECK(text_in(dir / "runs") ==
+        "run\nrun\nrun\nrun\n");  // 3 for the plain plan, 1 for the cached one
 }
 
-TEST_CASE("a program that writes records may be followed by one that changes them", "[data]") {
+TEST_CASE("data.program may change the records that a program as source writes", "[data]") {
   const ScratchDir dir;
   auto plan = std::make_shared<ReadPlan>();
   plan->data = DataSpec{.format = DataFormat::kCsv, .columns = {"id", "x"}, .shuffle = "off"};

@@ -1,4 +1,4 @@
-// Ops that want a record's values together: lists, crosses, random ones; and words of texts.
+// Ops that need several values of a record: lists, crosses and random ops; also words of texts.
 #include "shared/data/values/record_stage.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@ uint64_t hashed(const std::string& text) {
   return hash_combine(hash_string("x"), hash_string(text));
 }
 
-TEST_CASE("tokens: words parted by separators, in lower case, and words in a row",
+TEST_CASE("tokens: splits words at separators, converts them to lower case, and forms n-grams",
           "[data][transform]") {
   FieldSpec field{
       .name = "x",
@@ -26,7 +26,7 @@ TEST_CASE("tokens: words parted by separators, in lower case, and words in a row
         Keys{{hashed("hello"), hashed("world"), hashed("hello world")},
              {hashed("a")},
              {hashed("a"), hashed("b"), hashed("a b"), hashed("c"), hashed("b c")}});
-  // Without options: blanks, as it stands; a vocabulary may have words in a row.
+  // Without options, words are split at blanks and keep their case. A vocabulary may have n-grams.
   field.transform = {{.op = TransformOp::kTokens, .ngrams = 2},
                      {.op = TransformOp::kVocabulary,
                       .words = {"new", "york", "new york"},
@@ -34,7 +34,7 @@ TEST_CASE("tokens: words parted by separators, in lower case, and words in a row
   CHECK(keys_of<const char*>({"in new york", "New"}, field) == Keys{{0, 1, 2}, {}});
 }
 
-TEST_CASE("tokens: a missing text has none, or those of its default", "[data][transform]") {
+TEST_CASE("tokens: a missing text has no words, or those of the default", "[data][transform]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "\t1\na b\t2\n"), DataFormat::kTsv);
   plan->data.columns = {"x", "y"};
@@ -46,7 +46,7 @@ TEST_CASE("tokens: a missing text has none, or those of its default", "[data][tr
   CHECK(read_file(plan).value().keys[0][0] == std::vector<uint64_t>{hashed("none"), hashed("at")});
 }
 
-/// Reads lists of numbers from a table and from JSON.
+/// Returns lists of numbers after the ops. Checks that a table and JSON give the same.
 std::vector<std::vector<float>> lists_of(const std::vector<TransformSpec>& ops, uint32_t width,
                                          const std::optional<std::string>& fallback = {}) {
   const ScratchDir dir;
@@ -67,7 +67,8 @@ std::vector<std::vector<float>> lists_of(const std::vector<TransformSpec>& ops, 
 }
 using Lists = std::vector<std::vector<float>>;
 
-TEST_CASE("lists of numbers are padded and cut to one length, at either end", "[data][transform]") {
+TEST_CASE("lists of numbers are padded and truncated to one length, at either end",
+          "[data][transform]") {
   CHECK(lists_of({{.op = TransformOp::kPad, .length = 3, .value = -1}}, 3) ==
         Lists{{1, 2, 3}, {4, -1, -1}, {-1, -1, -1}, {5, -6, 7}});
   CHECK(lists_of({{.op = TransformOp::kPad, .length = 2, .keep = "last"}}, 2) ==
@@ -77,7 +78,7 @@ TEST_CASE("lists of numbers are padded and cut to one length, at either end", "[
             1) == Lists{{3}, {4}, {0}, {-1}});
 }
 
-TEST_CASE("lists of numbers are pooled; ops go on before and behind", "[data][transform]") {
+TEST_CASE("lists of numbers are pooled, with other ops before and after", "[data][transform]") {
   const auto pooled = [](const char* how) {
     return lists_of({{.op = TransformOp::kPool, .how = how}}, 1);
   };
@@ -94,7 +95,7 @@ TEST_CASE("lists of numbers are pooled; ops go on before and behind", "[data][tr
   CHECK(lists_of({{.op = TransformOp::kPool}}, 1, "7") == Lists{{2}, {4}, {7}, {4.6F}});
 }
 
-TEST_CASE("keys of any number are cut", "[data][transform]") {
+TEST_CASE("bags of keys are truncated", "[data][transform]") {
   const FieldSpec field{.name = "x",
                         .type = FieldType::kString,
                         .transform = {{.op = TransformOp::kTokens},
@@ -117,7 +118,7 @@ std::shared_ptr<ReadPlan> cross_plan(const std::string& path, DataFormat format)
   return plan;
 }
 
-TEST_CASE("a cross: a key for each combination of its fields' keys, which need no layer",
+TEST_CASE("a cross has a key for each combination of the keys of its fields, which need no layer",
           "[data][transform]") {
   const ScratchDir dir;
   const auto cross = [](const char* name, uint64_t a, uint64_t b) {
@@ -141,7 +142,7 @@ TEST_CASE("a cross: a key for each combination of its fields' keys, which need n
           std::vector<uint64_t>{cross("ct", 1, tag("u")), cross("ct", 1, tag("v"))});
     CHECK(read.keys[1][0] == std::vector<uint64_t>{cross("ca", rome, 0) % 1000});
     CHECK(read.keys[1][1].empty());
-    // The same where a layer reads one of its fields too.
+    // The same if a layer also reads one of its fields.
     plan->layout.bags = {{"city", 0}, {"ca", 0}};
     const ShardRead both = read_file(plan).value();
     CHECK(both.keys[0] ==
@@ -149,7 +150,7 @@ TEST_CASE("a cross: a key for each combination of its fields' keys, which need n
   }
 }
 
-TEST_CASE("a cross that would have too many keys is a bad record", "[data][transform]") {
+TEST_CASE("a cross with too many keys is a bad record", "[data][transform]") {
   const ScratchDir dir;
   std::string words;
   for (int i = 0; i < 300; ++i) words += str("w", i, " ");
@@ -177,8 +178,7 @@ std::shared_ptr<ReadPlan> random_plan(const std::string& path) {
   return plan;
 }
 
-TEST_CASE("random ops: the same for a record and an epoch, however the shards are cut",
-          "[data][transform]") {
+TEST_CASE("random ops: the same for a record within an epoch, for any cuts", "[data][transform]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 4000; ++i) text += "0\t1\tp q r s\n";
@@ -217,7 +217,7 @@ TEST_CASE("random ops: the same for a record and an epoch, however the shards ar
   for (const size_t count : cropped) CHECK(double(count) / 4000 == Approx(1 / 3.0).margin(0.038));
 }
 
-TEST_CASE("random ops do nothing in an evaluation, a prediction and on what is held out",
+TEST_CASE("random ops do nothing in evaluations, in predictions and for held-out records",
           "[data][transform]") {
   const ScratchDir dir;
   auto plan = random_plan(dir.write("f", "0\t1\tp q r\n0\t1\tp q r\n"));

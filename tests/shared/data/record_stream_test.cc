@@ -1,4 +1,4 @@
-// What can only be read from its start, read once for several shards and readers.
+// RecordStream: sources that can only be read from the start are read once for all readers.
 #include "shared/data/reading/record_stream.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ using Catch::Matchers::Contains;
 
 constexpr const char* kCountsItsRuns = "echo run >> runs; seq 0 9999 | sed 's/$/,0/'";
 
-/// A plan of a CSV source with the columns `id` and `y` that `script` writes, cut in pieces.
+/// Returns a plan of a CSV source that `script` writes, with the columns `id` and `y`, cut into
+/// pieces.
 std::shared_ptr<ReadPlan> plan_of_stream(const ScratchDir& dir, const std::string& script,
                                          uint64_t records, uint64_t records_a_piece,
                                          const std::string& shuffle = "off") {
@@ -70,12 +71,13 @@ size_t runs(const ScratchDir& dir) {
   return count;
 }
 
-TEST_CASE("a stream's pieces are its records in order, of one run, whoever asks first", "[data]") {
+TEST_CASE("the pieces of a stream come from one run of the program, in any order of reading",
+          "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_stream(dir, kCountsItsRuns, 10'000, 640);
   const uint32_t count = uint32_t(pieces_of(*plan).size());
   REQUIRE(count == 16);
-  // Backwards in pairs: what is passed on the way waits.
+  // The pieces of each pair are read in reverse order. The piece that is passed waits in memory.
   uint64_t mark = 0;
   std::vector<Piece> pieces(count);
   for (uint32_t i = 0; i < count; i += 2) {
@@ -85,17 +87,17 @@ TEST_CASE("a stream's pieces are its records in order, of one run, whoever asks 
   for (uint32_t i = 0; i < count; ++i) {
     CAPTURE(i);
     CHECK(pieces[i].ids == from_to(int(i) * 640, std::min(int(i + 1) * 640, 10'000)));
-    CHECK(pieces[i].totals.first_offset == mark);  // begins with what the one before ended with
+    CHECK(pieces[i].totals.first_offset == mark);  // where the piece before ended
     mark = pieces[i].totals.end_offset;
   }
   CHECK(mark == 10'000);
   CHECK(runs(dir) == 1);
-  // The next epoch is another run.
+  // The next epoch starts another run.
   CHECK(read_piece(plan, 3, 1).value().ids == pieces[3].ids);
   CHECK(runs(dir) == 2);
 }
 
-TEST_CASE("readers on several threads share a stream's run", "[data]") {
+TEST_CASE("readers on several threads share one run of a stream", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_stream(dir, kCountsItsRuns, 10'000, 64);
   const auto count = uint32_t(pieces_of(*plan).size());
@@ -115,9 +117,9 @@ TEST_CASE("readers on several threads share a stream's run", "[data]") {
   CHECK(runs(dir) == 1);
 }
 
-TEST_CASE("a piece that was let go is read again, by another run", "[data]") {
+TEST_CASE("a piece that is no longer kept is read again by another run", "[data]") {
   const ScratchDir dir;
-  // Of 8 KiB a line: more than waits for its readers.
+  // Lines of 8 KiB, together more than the stream keeps in memory.
   const auto plan =
       plan_of_stream(dir,
                      "echo run >> runs; awk 'BEGIN { s = \"0\"; while (length(s) < 8192) s = s s; "
@@ -134,7 +136,7 @@ TEST_CASE("a piece that was let go is read again, by another run", "[data]") {
   CHECK(runs(dir) == 2);
 }
 
-TEST_CASE("a piece is shuffled by itself, the same in every process", "[data]") {
+TEST_CASE("a piece is shuffled within itself, and in the same way in every process", "[data]") {
   const ScratchDir dir;
   const auto one = plan_of_stream(dir, kCountsItsRuns, 10'000, 1000, "shard");
   const auto other = plan_of_stream(dir, kCountsItsRuns, 10'000, 1000, "shard");
@@ -148,7 +150,7 @@ TEST_CASE("a piece is shuffled by itself, the same in every process", "[data]") 
   CHECK(sorted == from_to(4000, 5000));
 }
 
-TEST_CASE("a stream that gives other records has other marks", "[data]") {
+TEST_CASE("the marks of a stream depend on all records before them", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_stream(dir, "seq 0 9999 | sed 's/$/,0/'", 10'000, 1000);
   const auto other = plan_of_stream(dir, "seq 0 9999 | sed 's/$/,0/; s/^17,/71,/'", 10'000, 1000);
@@ -158,7 +160,7 @@ TEST_CASE("a stream that gives other records has other marks", "[data]") {
   CHECK(here.totals.first_offset != there.totals.first_offset);
 }
 
-TEST_CASE("a stream with another number of records than the job says is an error", "[data]") {
+TEST_CASE("a stream with more or fewer records than the job declares is an error", "[data]") {
   const ScratchDir dir;
   const auto fewer = plan_of_stream(dir, "seq 1500 | sed 's/$/,0/'", 2000, 640);
   CHECK(read_piece(fewer, 1).value().ids.size() == 640);
@@ -177,7 +179,7 @@ TEST_CASE("a stream with another number of records than the job says is an error
   CHECK_THAT(failed.error().what, Contains("ended with status 7: gone"));
 }
 
-/// A piece of a stream whose number of records the job does not say.
+/// Reads a piece of a stream whose number of records the job does not declare.
 Result<Piece> read_open(const std::shared_ptr<const ReadPlan>& plan, uint32_t piece,
                         uint32_t epoch = 0) {
   const plan::ShardMap shards(plan::cut_shards(plan->files, 1), 1,
@@ -187,11 +189,11 @@ Result<Piece> read_open(const std::shared_ptr<const ReadPlan>& plan, uint32_t pi
   return read_all_of(*reader);
 }
 
-TEST_CASE("a stream of an unknown number of records ends in the piece that says so", "[data]") {
+TEST_CASE("a stream of unknown length ends with the piece that reaches its end", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_stream(dir, kCountsItsRuns, 0, 640);
   REQUIRE(plan->files[0].is_open());
-  // Behind the end first: all that is before it waits.
+  // A piece after the end is read first. All pieces before it wait in memory.
   const Piece behind = read_open(plan, 20).value();
   CHECK(behind.ids.empty());
   CHECK(behind.totals.counts == ReadCounts{});
@@ -207,7 +209,7 @@ TEST_CASE("a stream of an unknown number of records ends in the piece that says 
     CHECK((mark == plan::kOpenEnd) == (i == 15));
   }
   CHECK(runs(dir) == 1);
-  // Where the last record ends a piece, only the next one can say that it was the last.
+  // If the last record fills its piece, only the next piece shows that the stream has ended.
   const auto even = plan_of_stream(dir, "seq 0 1279 | sed 's/$/,0/'", 0, 640);
   const Piece last = read_open(even, 1).value();
   CHECK(last.ids == from_to(640, 1280));
@@ -224,8 +226,7 @@ TEST_CASE("a stream of an unknown number of records ends in the piece that says 
   CHECK_THAT(failed.error().what, Contains("ended with status 7: gone"));
 }
 
-TEST_CASE("pieces of a program that never ends are of the records that are chosen of it",
-          "[data]") {
+TEST_CASE("the pieces of a program that never ends have only the chosen records", "[data]") {
   const ScratchDir dir;
   const auto ids_of = [&](SourceSpec part) {
     const auto plan =
@@ -254,16 +255,15 @@ TEST_CASE("pieces of a program that never ends are of the records that are chose
   for (size_t i = 0; i < third.size(); ++i) CHECK(third[i] == float(6 + 3 * i));
 }
 
-TEST_CASE(
-    "a piece of long records ends before it takes too much memory, everywhere at the same one",
-    "[data]") {
+TEST_CASE("a piece of long records ends early to limit memory, at the same record in every process",
+          "[data]") {
   const ScratchDir dir;
   const std::string script =
       "awk 'BEGIN { s = \"0\"; while (length(s) < 16384) s = s s; "
       "for (i = 0; i < 9000; ++i) print i \",\" s }'";
   const auto here = plan_of_stream(dir, script, 0, 8000),
              there = plan_of_stream(dir, script, 0, 8000);
-  const size_t fit = (64 << 20) / 16400;  // about
+  const size_t fit = (64 << 20) / 16400;  // approximately
   int at = 0;
   for (uint32_t i = 0; i < 3; ++i) {
     CAPTURE(i);
@@ -277,7 +277,8 @@ TEST_CASE(
   CHECK(at == 9000);
 }
 
-TEST_CASE("a bad record of a stream is named by its byte, blank lines counted", "[data]") {
+TEST_CASE("the error for a bad record of a stream names its byte, with blank lines counted",
+          "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_stream(
       dir, "seq 0 699 | sed 's/$/,0/'; printf '\\n\\n'; echo x,0; seq 701 1999 | sed 's/$/,0/'",
@@ -286,14 +287,14 @@ TEST_CASE("a bad record of a stream is named by its byte, blank lines counted", 
   const auto bad = read_piece(plan, 1);
   REQUIRE(!bad);
   CHECK(bad.error().code == ErrorCode::kBadData);
-  // 10 lines of 4 bytes, 90 of 5, 600 of 6, and two line breaks.
+  // Before it are 10 lines of 4 bytes, 90 of 5, 600 of 6, and two line breaks.
   CHECK_THAT(bad.error().where, Contains("byte 4092 of its output"));
   CHECK_THAT(bad.error().where, Contains("records [640, 1280)"));
 }
 
 // ---- compressed files
 
-/// The columns `id` and `y` of a compressed CSV file, cut there.
+/// Returns a plan of a compressed CSV file with the columns `id` and `y`, cut at `cuts`.
 std::shared_ptr<ReadPlan> plan_of_file(const std::string& path, std::vector<uint64_t> cuts) {
   auto plan = plan_of(path, DataFormat::kCsv);
   plan->data.header = true;
@@ -314,7 +315,8 @@ std::vector<uint64_t> cuts_every(uint64_t step, uint64_t bytes) {
   return cuts;
 }
 
-TEST_CASE("a compressed file's pieces are its records in order, whoever asks first", "[data]") {
+TEST_CASE("the pieces of a compressed file are its records in order, in any order of reading",
+          "[data]") {
   const ScratchDir dir;
   const std::string text = csv_rows(50'000);
   const size_t half = text.size() / 2;
@@ -322,7 +324,7 @@ TEST_CASE("a compressed file's pieces are its records in order, whoever asks fir
        {+[](const std::string& t) { return gzipped(t); }, &zlib_compressed, &zstd_compressed}) {
     const std::string bytes = compress(text.substr(0, half)) + compress(text.substr(half));
     const std::string path = dir.write("rows.csv.z", bytes);
-    // A piece of a single byte holds no record.
+    // A piece of a single byte has no records.
     std::vector<uint64_t> cuts = cuts_every(bytes.size() / 7, bytes.size());
     cuts.insert(cuts.begin(), 1);
     const auto plan = plan_of_file(path, cuts);
@@ -343,8 +345,8 @@ TEST_CASE("a compressed file's pieces are its records in order, whoever asks fir
     CHECK(ids == from_to(0, 50'000));
     CHECK(mark == bytes.size());
     CHECK(pieces[0].ids.empty());
-    CHECK(pieces.size() - empty >= 3);  // zstd gives whole blocks of 128 KiB
-    // Of another process, which begins elsewhere.
+    CHECK(pieces.size() - empty >= 3);  // zstd decompresses whole blocks of 128 KiB
+    // Another process, which starts at another piece.
     const auto other = plan_of_file(path, cuts);
     for (const size_t i : {ranges.size() / 2, size_t{1}}) {
       const Piece again = read_piece(other, uint32_t(i)).value();
@@ -355,7 +357,8 @@ TEST_CASE("a compressed file's pieces are its records in order, whoever asks fir
   }
 }
 
-TEST_CASE("what a piece of a compressed file tells of its progress ends with its bytes", "[data]") {
+TEST_CASE("the progress of a piece of a compressed file ends at its number of compressed bytes",
+          "[data]") {
   const ScratchDir dir;
   const std::string bytes = gzipped(csv_rows(50'000));
   const auto plan = plan_of_file(dir.write("f", bytes), cuts_every(20'000, bytes.size()));
@@ -369,7 +372,7 @@ TEST_CASE("what a piece of a compressed file tells of its progress ends with its
   CHECK(progress == range.end - range.begin);
 }
 
-TEST_CASE("a bad record in a piece of a compressed file is named by its line", "[data]") {
+TEST_CASE("the error for a bad record in a piece of a compressed file names its line", "[data]") {
   const ScratchDir dir;
   std::string text = csv_rows(50'000);
   text.replace(text.find("\n40000,0\n"), 9, "\nforty,0\n");
@@ -383,7 +386,8 @@ TEST_CASE("a bad record in a piece of a compressed file is named by its line", "
   CHECK_THAT(where, Contains("f:40002"));
 }
 
-TEST_CASE("a compressed file that is damaged is an error of the piece that meets it", "[data]") {
+TEST_CASE("a truncated compressed file is an error only of the pieces that reach the damage",
+          "[data]") {
   const ScratchDir dir;
   std::string bytes = gzipped(csv_rows(400'000));  // more than is read ahead
   bytes.resize(bytes.size() / 2);
@@ -394,7 +398,7 @@ TEST_CASE("a compressed file that is damaged is an error of the piece that meets
   CHECK_THAT(last.error().what, Contains("ends in the middle"));
 }
 
-TEST_CASE("stopping the programs brings back all who wait for a stream", "[data]") {
+TEST_CASE("stopping the programs releases all readers that wait for a stream", "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_stream(dir, "seq 0 99 | sed 's/$/,0/'; sleep 1000", 2000, 640);
   std::vector<std::thread> readers;

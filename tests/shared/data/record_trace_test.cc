@@ -5,7 +5,7 @@
 namespace downpour::data {
 namespace {
 
-/// Ten records of ten bytes: "1 1000:1\n" and so on.
+/// Returns ten records of nine bytes: "1 1000:1\n" to "1 1009:1\n".
 std::string ten_lines() {
   std::string text;
   for (int i = 0; i < 10; ++i) text += str("1 ", 1000 + i, ":1\n");
@@ -18,12 +18,12 @@ std::shared_ptr<ReadPlan> libsvm_plan(const ScratchDir& dir, const std::string& 
   return plan;
 }
 
-TEST_CASE("a batch that is given up is counted and not parsed, and the others stay what they were",
+TEST_CASE("a quarantined batch is counted and not parsed, and the other batches stay the same",
           "[data]") {
   const ScratchDir dir;
   std::string text = ten_lines();
   const size_t poison = text.find("1005");
-  text.replace(poison, 4, "ab:c");  // record 5, in batch 1 of 4 records each
+  text.replace(poison, 4, "ab:c");  // record 5, in batch 1; a batch has 4 records
   const auto plan = libsvm_plan(dir, text);
   const plan::ShardRange range{0, 0, plan->files[0].bytes};
   Batch batch;
@@ -58,7 +58,7 @@ TEST_CASE("a batch that is given up is counted and not parsed, and the others st
   CHECK(totals.records_hash == first_hash + batch.records_hash);
 }
 
-TEST_CASE("a shard taken up behind a batch that is given up has the same totals", "[data]") {
+TEST_CASE("a shard read that starts after a quarantined batch has the same totals", "[data]") {
   const ScratchDir dir;
   const auto plan = libsvm_plan(dir, ten_lines());
   plan->data.shuffle = "shard";
@@ -77,7 +77,7 @@ TEST_CASE("a shard taken up behind a batch that is given up has the same totals"
   }
 }
 
-TEST_CASE("a record is found by its number, its line, and any of its bytes", "[data]") {
+TEST_CASE("find_record finds a record by its number, its line and any of its bytes", "[data]") {
   const ScratchDir dir;
   const auto plan = libsvm_plan(dir, "# a comment\n1 5:1\n\n1 6:1\n1 7:1");
   const auto place = [&](uint64_t n, RecordUnit unit) { return find_record(plan, 0, n, unit); };
@@ -97,12 +97,11 @@ TEST_CASE("a record is found by its number, its line, and any of its bytes", "[d
     CHECK(missing.error().code == ErrorCode::kNoInput);
     CHECK(missing.error().what.find(what) != std::string::npos);
   }
-  plan->source.skip = 1;  // its number in the file is the same, whatever is chosen of it
+  plan->source.skip = 1;  // the number does not depend on which records are chosen
   CHECK(place(1, RecordUnit::kRecord).value().offset == 12);
 }
 
-TEST_CASE("a record is traced to the batch that a worker finds it in, whatever the shuffle",
-          "[data]") {
+TEST_CASE("a shuffled record is traced to the batch in which a worker gets it", "[data]") {
   const ScratchDir dir;
   const auto plan = libsvm_plan(dir, ten_lines());
   plan->data.shuffle = "shard";
@@ -119,7 +118,7 @@ TEST_CASE("a record is traced to the batch that a worker finds it in, whatever t
   CHECK(!trace_record(plan, Split::kAll, shard, {range}, {}, 0, 4));
 }
 
-TEST_CASE("a trace says what became of a record that was not trained on", "[data]") {
+TEST_CASE("a trace says why a record is not in any batch", "[data]") {
   const ScratchDir dir;
   std::string text = ten_lines();
   text.replace(text.find("1003"), 4, "ab:c");
@@ -133,7 +132,7 @@ TEST_CASE("a trace says what became of a record that was not trained on", "[data
         .kind;
   };
   CHECK(!trace_record(plan, Split::kTrain, {}, {range}, {}, 0,
-                      9 * 9));  // the bad one fails the shard
+                      9 * 9));  // the bad record fails the shard
   CHECK(kind(3, {0}) == Kind::kQuarantined);
   plan->data.bad_records = BadRecords::kSkip;
   CHECK(kind(3) == Kind::kSkipped);

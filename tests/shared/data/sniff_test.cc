@@ -1,4 +1,4 @@
-// sniff: what files of every kind are taken for, and that what it proposes can be read.
+// sniff: the detected format, fields and target of files, and that the proposal can be read.
 #include "shared/data/formats/sniff.h"
 
 #include "tests/shared/data/support.h"
@@ -15,7 +15,8 @@ const FieldSpec& field_of(const FileFacts& sniffed, const std::string& name) {
   std::abort();
 }
 
-/// Reads the file as proposed: all fields, no record refused.
+/// Reads all fields of the file as proposed, up to at least `records_max` records. Returns the
+/// number of records. Fails the test at a bad record.
 uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
                              uint64_t records_max = UINT64_MAX) {
   auto plan = plan_of(path, sniffed.format);
@@ -52,7 +53,7 @@ uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
   }
 }
 
-TEST_CASE("names that no job can hold are told of before one is made", "[data]") {
+TEST_CASE("names and labels that are not UTF-8 are an error", "[data]") {
   const ScratchDir dir;
   const std::string latin1 =
       "gr\xf6\xdf"
@@ -61,14 +62,14 @@ TEST_CASE("names that no job can hold are told of before one is made", "[data]")
   CHECK(error.code == ErrorCode::kBadData);
   CHECK_THAT(error.what, Contains("is not UTF-8") && Contains("f.csv"));
   CHECK_THAT(error.hint, Contains("iconv"));
-  // The texts of a label as well.
+  // The same for the texts of a label.
   CHECK_THAT(sniff(dir.write("f.csv", "\xef,\xdd")).error().what, Contains("is not UTF-8"));
   CHECK(sniff(dir.write("g.csv",
                         "gr\xc3\xb6\xc3\x9f"
                         "e,label\n1,0\n2,1\n3,0\n")));
 }
 
-TEST_CASE("sniff: libsvm by its pairs, binary by its labels", "[data]") {
+TEST_CASE("sniff: detects libsvm by its pairs, and the classes by the labels", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("a9a", "-1 3:1 11:1 14:1 \n+1 5:1 7:1\n-1 3:1\n");
   const FileFacts sniffed = sniff(path).value();
@@ -83,7 +84,7 @@ TEST_CASE("sniff: libsvm by its pairs, binary by its labels", "[data]") {
   CHECK(sniff(dir.write("r", "0.5 1:1\n2.25 1:1\n")).value().classes == 0);
 }
 
-TEST_CASE("sniff: adult is CSV without header, padded, with ? for missing and two texts as label",
+TEST_CASE("sniff: detects padded CSV without header, ? for missing values, and text labels",
           "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("adult.data",
@@ -104,7 +105,7 @@ TEST_CASE("sniff: adult is CSV without header, padded, with ? for missing and tw
   CHECK(records_as_proposed(path, sniffed) == 3);
 }
 
-TEST_CASE("sniff: a header gives the names, and the target by its name", "[data]") {
+TEST_CASE("sniff: the header gives the names of the columns and the target", "[data]") {
   const ScratchDir dir;
   const std::string path =
       dir.write("f", "id;Click;price;note\n1;0;2.5;\"a;b\"\n2;1;NA;c\n3;0;7;c\n");
@@ -118,9 +119,10 @@ TEST_CASE("sniff: a header gives the names, and the target by its name", "[data]
   CHECK(records_as_proposed(path, sniffed) == 3);
 }
 
-TEST_CASE("sniff: a header with a column that has no name, or twice the same", "[data]") {
+TEST_CASE("sniff: a header may lack a name, but not repeat one", "[data]") {
   const ScratchDir dir;
-  const std::string index = dir.write("i.csv", ",x,label\n0,1,0\n1,4,1\n2,3,0\n");  // pandas'
+  // As pandas writes an index.
+  const std::string index = dir.write("i.csv", ",x,label\n0,1,0\n1,4,1\n2,3,0\n");
   const FileFacts sniffed = sniff(index).value();
   CHECK(sniffed.header);
   CHECK(sniffed.columns == std::vector<std::string>{"c1", "x", "label"});
@@ -128,11 +130,11 @@ TEST_CASE("sniff: a header with a column that has no name, or twice the same", "
   const Error error = sniff(dir.write("t.csv", "x,label,x\n0,1,0\n1,4,1\n")).error();
   CHECK_THAT(error.what, Contains("has the column `x` twice"));
   CHECK_THAT(error.where, Contains("t.csv"));
-  // A first record with an odd value is none.
+  // A first record with one odd value is not a header.
   CHECK_FALSE(sniff(dir.write("n.csv", "oops,0,0\n0,1,0\n1,4,1\n")).value().header);
 }
 
-TEST_CASE("sniff: what the job says of a table is not found out again", "[data]") {
+TEST_CASE("sniff: header, skipped lines and delimiter of the job are used", "[data]") {
   const ScratchDir dir;
   const std::string texts = dir.write("t.csv", "# made by hand\ncolor;label\nred;no\nblue;yes\n");
   const FileFacts facts = sniff(texts, {.header = true, .skip_lines = 1, .delimiter = ";"}).value();
@@ -140,7 +142,7 @@ TEST_CASE("sniff: what the job says of a table is not found out again", "[data]"
   CHECK(facts.columns == std::vector<std::string>{"color", "label"});
 }
 
-TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first", "[data]") {
+TEST_CASE("sniff: proposes to standardize numbers, with log1p for long tails", "[data]") {
   const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 1000; ++i)
@@ -155,14 +157,15 @@ TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first
   CHECK(field_of(sniffed, "c2").transform[1].op == TransformOp::kLog1p);
 }
 
-TEST_CASE("sniff: criteo by its 40 columns, text as a bag of words, images by their magic",
-          "[data]") {
+TEST_CASE(
+    "sniff: detects criteo by its 40 columns, text as a bag of words, images by their magic number",
+    "[data]") {
   const ScratchDir dir;
   std::string line = "1";
   for (int i = 1; i <= 13; ++i) line += "\t" + std::to_string(i);
   for (int i = 1; i <= 26; ++i) line += i % 5 == 0 ? "\t" : "\t68fd1e64";
   CHECK(sniff(dir.write("c", line + "\n" + line + "\n")).value().format == DataFormat::kCriteo);
-  // A column of numbers of both signs holds no counts: log(1 + x) would discard half of it.
+  // A column with numbers of both signs has no counts, and log(1 + x) would discard half of it.
   std::string negative = line;
   negative.replace(negative.find("\t2\t"), 3, "\t-2\t");
   const FileFacts signs = sniff(dir.write("n", line + "\n" + negative + "\n")).value();
@@ -182,7 +185,7 @@ TEST_CASE("sniff: criteo by its 40 columns, text as a bag of words, images by th
         DataFormat::kMnist);
 }
 
-TEST_CASE("sniff: what can't be told is said", "[data]") {
+TEST_CASE("sniff: the error for a file that cannot be detected says why", "[data]") {
   const ScratchDir dir;
   CHECK_THAT(sniff(dir.write("f", "once upon a time\nthere was\n")).error().what,
              Contains("once upon a time"));
@@ -198,8 +201,7 @@ TEST_CASE("sniff: what can't be told is said", "[data]") {
   CHECK(sniff(dir.path() + "/nix").error().code == ErrorCode::kNoInput);
 }
 
-TEST_CASE("sniff: the public data sets are taken for what they are and read without a refusal",
-          "[data]") {
+TEST_CASE("sniff: detects the public data sets, and all of their records can be read", "[data]") {
   const std::string dir = data_dir();
   if (dir.empty()) return;
   struct Known {

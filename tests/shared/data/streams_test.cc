@@ -1,4 +1,4 @@
-// Records chosen by number: parts of a source, and streams of every n-th record.
+// Records chosen by number: skip, take and shard of a source, and streams of every n-th record.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +8,8 @@
 namespace downpour::data {
 namespace {
 
-/// Files of so many records each, whose labels count up over all of them.
+/// Returns a plan of files with `sizes` records, cut into pieces of about `shard_bytes`. The labels
+/// count the records of all files from 0.
 std::shared_ptr<ReadPlan> counted(const ScratchDir& dir, const std::vector<uint32_t>& sizes,
                                   uint64_t shard_bytes, const SourceSpec& part,
                                   bool compressed = false) {
@@ -37,7 +38,7 @@ std::vector<uint32_t> labels(const std::shared_ptr<ReadPlan>& plan, uint64_t sha
   for (const auto& range : plan::cut_streams(plan->files, shard_bytes, streams)) {
     if (range.stream != stream) continue;
     const ShardRead read = read_shard(plan, range).value();
-    CHECK(read.totals.counts.read == read.floats.size());  // what is not chosen is not read
+    CHECK(read.totals.counts.read == read.floats.size());  // counts only chosen records
     for (const auto& floats : read.floats) out.push_back(uint32_t(floats[0]));
   }
   return out;
@@ -45,8 +46,7 @@ std::vector<uint32_t> labels(const std::shared_ptr<ReadPlan>& plan, uint64_t sha
 
 }  // namespace
 
-TEST_CASE("record i is in stream i mod n, however the files are cut, plain or compressed",
-          "[data]") {
+TEST_CASE("record i is in stream i mod n for any cuts, plain or compressed", "[data]") {
   const ScratchDir dir;
   Rng rng(3);
   for (int round = 0; round < 30; ++round) {
@@ -69,24 +69,24 @@ TEST_CASE("skip, take and shard choose by number over all files, in this order",
                 {.paths = {}, .skip = 5, .take = 20, .shard_count = 3, .shard_index = 1});
     const std::vector<uint32_t> wanted = {6, 9, 12, 15, 18, 21, 24};
     CHECK(labels(plan, shard_bytes, {}, 0) == wanted);
-    // ... and streams are made of what was chosen.
+    // Streams are made of the chosen records.
     const plan::StreamSpec two{plan::StreamPolicy::kRecords, 2};
     CHECK(labels(plan, shard_bytes, two, 0) == std::vector<uint32_t>{6, 12, 18, 24});
     CHECK(labels(plan, shard_bytes, two, 1) == std::vector<uint32_t>{9, 15, 21});
   }
 }
 
-TEST_CASE("a part of a source may be empty or reach past its end", "[data]") {
+TEST_CASE("skip and take may choose no records or reach past the end", "[data]") {
   const ScratchDir dir;
   CHECK(labels(counted(dir, {5}, 10, {.paths = {}, .skip = 9}), 10, {}, 0).empty());
   CHECK(labels(counted(dir, {5}, 10, {.paths = {}, .skip = 3, .take = 9}), 10, {}, 0) ==
         std::vector<uint32_t>{3, 4});
 }
 
-TEST_CASE("what lies before skip and behind take is no shard, and behind take not looked at",
+TEST_CASE("pieces before skip and after take are no shards, and files after take are not read",
           "[data]") {
   const ScratchDir dir;
-  // Pieces of about 20 bytes: 3 to 4 records each.
+  // Pieces of about 20 bytes: 2 to 4 records each.
   const auto plan = counted(dir, {40, 40, 40}, 20, {.paths = {}, .skip = 30, .take = 20});
   const auto ranges = plan::cut_shards(plan->files, 20);
   CHECK(ranges.size() <= 10);
@@ -99,7 +99,7 @@ TEST_CASE("what lies before skip and behind take is no shard, and behind take no
   CHECK(ranges.front().records_before > 24);
 }
 
-TEST_CASE("pieces behind the last taken record are noted as one", "[data]") {
+TEST_CASE("pieces after the last taken record are stored as one", "[data]") {
   const ScratchDir dir;
   const auto plan = counted(dir, {400, 400, 400}, 20, {.paths = {}, .take = 10});
   for (size_t file : {1, 2})
@@ -109,21 +109,21 @@ TEST_CASE("pieces behind the last taken record are noted as one", "[data]") {
   CHECK(labels(plan, 20, {}, 0).size() == 10);
 }
 
-TEST_CASE("a piece without a record counts as any other where nothing is skipped", "[data]") {
+TEST_CASE("a piece without records is not left out if nothing is skipped", "[data]") {
   const ScratchDir dir;
-  // The notes before the first record are longer than a piece.
+  // The comment before the first record is longer than a piece.
   const auto plan = counted(dir, {9}, 2, {.paths = {}, .shard_count = 2});
   CHECK(plan->files[0].records_before.front() == 0);
   CHECK_FALSE(plan->files[0].leaves_out());
 }
 
-TEST_CASE("a compressed file is read as far as records are taken of it", "[data]") {
+TEST_CASE("a compressed file is read only up to the last taken record", "[data]") {
   const ScratchDir dir;
   std::string text;
   Rng rng(5);
   for (int i = 0; i < 600'000; ++i) text += str(i, " ", 1 + rng.below(1'000'000), ":1\n");
   std::string packed = gzipped(text);
-  packed.resize(packed.size() / 2);  // whoever reads on finds it cut off
+  packed.resize(packed.size() / 2);  // reading further is an error, because the file is truncated
   auto plan = plan_of(dir.write("a.svm.gz", packed));
   plan->data.source = plan->source = {.paths = {dir / "a.svm.gz"}, .skip = 5, .take = 100};
   reads_libsvm(*plan);
@@ -138,8 +138,7 @@ TEST_CASE("a compressed file is read as far as records are taken of it", "[data]
   CHECK_FALSE(read_shard(plan, plan::cut_shards(files, 1 << 20).front()));
 }
 
-TEST_CASE("shuffle, then shard: with no seed given the shards of a source hold each record once",
-          "[data]") {
+TEST_CASE("with the default seed the shards of a shuffled source have each record once", "[data]") {
   const ScratchDir dir;
   std::multiset<uint32_t> all;
   for (uint32_t index = 0; index < 4; ++index) {
@@ -151,7 +150,7 @@ TEST_CASE("shuffle, then shard: with no seed given the shards of a source hold e
   CHECK(std::set<uint32_t>(all.begin(), all.end()).size() == 53);
 }
 
-TEST_CASE("another part of a source, and another way to make streams, is another plan", "[data]") {
+TEST_CASE("the plan hash depends on the chosen records and on the stream policy", "[data]") {
   const ScratchDir dir;
   std::set<uint64_t> hashes;
   for (const SourceSpec& part :
@@ -164,7 +163,7 @@ TEST_CASE("another part of a source, and another way to make streams, is another
       hashes.insert(plan_hash(*plan, plan::cut_streams(plan->files, 20, {policy, 2})));
     }
   }
-  CHECK(hashes.size() == 5 * 3);  // one file in two streams of files is the same as one stream
+  CHECK(hashes.size() == 5 * 3);  // with one file, kFiles equals kOne
 }
 
 }  // namespace downpour::data

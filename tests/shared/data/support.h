@@ -22,7 +22,8 @@ using testing::ScratchDir;
 using testing::zlib_compressed;
 using testing::zstd_compressed;
 
-/// A plan over one file; the tests change what they are about.
+/// Returns an unshuffled plan over one file with batches of 4. Each test sets the fields that it is
+/// about.
 inline std::shared_ptr<ReadPlan> plan_of(const std::string& path,
                                          DataFormat format = DataFormat::kLibsvm) {
   auto plan = std::make_shared<ReadPlan>();
@@ -33,21 +34,24 @@ inline std::shared_ptr<ReadPlan> plan_of(const std::string& path,
   plan->files = list_files(plan->data, plan->data.source, "/").value();
   return plan;
 }
+/// Sets the layout of a libsvm file: the label as a float, all features as one bag.
 inline void reads_libsvm(ReadPlan& plan) {
   plan.layout.floats = {{"label", 1}};
   plan.layout.bags = {{"features", 0}};
   plan.layout.tables = {TableId(3)};
 }
 
-/// What one shard gave: the float columns record by record, the keys of each bag, and the totals.
+/// The content of one shard: float columns, keys and values per record, the batches, and the
+/// totals.
 struct ShardRead {
-  std::vector<std::vector<float>> floats;  // per record: all columns one behind the other
+  std::vector<std::vector<float>> floats;                // per record: all columns in order
   std::vector<std::vector<std::vector<uint64_t>>> keys;  // per record, per bag
-  std::vector<std::vector<std::vector<float>>> values;   // the same
+  std::vector<std::vector<std::vector<float>>> values;   // per record, per bag
   std::vector<Batch> batches;
   ShardTotals totals;
 };
 
+/// Reads a shard to its end. Fails the test if a float column of a batch has the wrong size.
 inline Result<ShardRead> read_shard(std::shared_ptr<const ReadPlan> plan,
                                     const plan::ShardRange& range, ShardId shard = {},
                                     Split split = Split::kAll, uint32_t first_batch = 0) {
@@ -83,17 +87,18 @@ inline Result<ShardRead> read_shard(std::shared_ptr<const ReadPlan> plan,
   out.totals = reader->totals();
   return out;
 }
+/// Reads the plan's first file as one shard.
 inline Result<ShardRead> read_file(std::shared_ptr<const ReadPlan> plan) {
   return read_shard(plan, {0, 0, plan->files[0].bytes});
 }
-/// The error that reading the whole file ends in.
+/// Returns the error of reading the whole file. Fails the test if there is none.
 inline Error error_of(std::shared_ptr<const ReadPlan> plan) {
   auto read = read_file(plan);
   REQUIRE_FALSE(read);
   return std::move(read).error();
 }
 
-/// The folder of public data sets, or "" (said loudly) where it is absent.
+/// Returns the folder of the public data sets. Warns and returns "" if it does not exist.
 inline std::string data_dir() {
   const char* const given = std::getenv("DOWNPOUR_DATA");
   const std::string path = given != nullptr ? given : DP_DATA_DIR;

@@ -1,4 +1,4 @@
-// Support: TFRecord files for tests.
+// Support: TFRecord files of Examples for the tests of shared/data.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace downpour::data {
 
+/// Returns a TFRecord file of these records.
 inline std::string framed(const std::vector<std::string>& records) {
   std::string out;
   for (const std::string& record : records) append_frame(out, record);
   return out;
 }
 
-/// An Example with an int64 `id`, a float `x` = id / 2 and, so that records differ in size, some
-/// `words`.
+/// Returns an Example with an int64 `id`, a float `x` = id / 2, and id % 5 `words`, so that records
+/// differ in size.
 inline std::string numbered_example(int64_t id) {
   ExampleBuilder builder;
   const float x = float(id) / 2;
@@ -28,6 +29,7 @@ inline std::string numbered_example(int64_t id) {
   builder.add("words", words);
   return builder.bytes();
 }
+/// Returns a TFRecord file of numbered_example(0) to numbered_example(count - 1).
 inline std::string numbered_file(int64_t count) {
   std::vector<std::string> records;
   for (int64_t id = 0; id < count; ++id) records.push_back(numbered_example(id));
@@ -37,7 +39,7 @@ inline std::string numbered_file(int64_t count) {
 inline std::shared_ptr<ReadPlan> example_plan(const std::string& path) {
   return plan_of(path, DataFormat::kTfrecord);
 }
-/// Reads id and x as floats.
+/// Returns a plan that reads id and x as floats.
 inline std::shared_ptr<ReadPlan> numbered_plan(const std::string& path) {
   auto plan = example_plan(path);
   plan->data.fields = {{.name = "id", .type = FieldType::kInt64}, {.name = "x"}};

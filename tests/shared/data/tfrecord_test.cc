@@ -1,4 +1,4 @@
-// TFRecord files: where records are, how files are cut, and what damage does.
+// TFRecord files: framing, cuts, and damaged files.
 #include <set>
 
 #include "shared/base/rng.h"
@@ -11,7 +11,8 @@ namespace {
 using Catch::Contains;
 using Catch::EndsWith;
 
-/// The ids read from all shards of about `shard_bytes`, in the order of the file.
+/// Returns the ids of all shards of about `shard_bytes`, in file order. Sets `sum` to the total
+/// counts and `shards` to the number of shards.
 std::vector<int64_t> ids_by_shards(const std::shared_ptr<ReadPlan>& plan, uint64_t shard_bytes,
                                    ReadCounts& sum, size_t& shards) {
   for (plan::FileInfo& info : plan->files) info.cuts.clear(), info.splittable = false;
@@ -39,7 +40,7 @@ std::vector<int64_t> up_to(int64_t count) {
   return all;
 }
 
-TEST_CASE("the frames are TFRecord's", "[data]") {
+TEST_CASE("records are framed as by TensorFlow", "[data]") {
   // What tf.io.TFRecordWriter writes for b"abc".
   const std::string bytes(
       "\x03\0\0\0\0\0\0\0\x8a\xd1\x07\x5c"
@@ -52,11 +53,11 @@ TEST_CASE("the frames are TFRecord's", "[data]") {
         uint32_t(((0xe3069283U >> 15) | (0xe3069283U << 17)) + 0xa282ead8U));
 }
 
-TEST_CASE("shards cut at headers hold every record once, whatever their size", "[data]") {
+TEST_CASE("shards cut at headers have every record once, for any size", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_file(3000);
   auto plan = numbered_plan(dir.write("f", text));
-  CHECK_FALSE(plan->files[0].splittable);  // until the headers are known
+  CHECK_FALSE(plan->files[0].splittable);  // until find_cuts() has found the headers
   for (const uint64_t target :
        {uint64_t{1}, uint64_t{100}, uint64_t{777}, uint64_t{50'000}, uint64_t(text.size())}) {
     ReadCounts sum;
@@ -68,7 +69,7 @@ TEST_CASE("shards cut at headers hold every record once, whatever their size", "
   }
 }
 
-TEST_CASE("an index beside the file saves reading its headers; one that does not fit is not used",
+TEST_CASE("an index file, correct or wrong, does not change the cuts of its TFRecord file",
           "[data]") {
   const ScratchDir dir;
   std::string text, index;
@@ -82,7 +83,7 @@ TEST_CASE("an index beside the file saves reading its headers; one that does not
   CHECK(cuts.size() > 5);
   dir.write("f.idx", index);
   CHECK(find_frame_cuts(path, 4000).value().cuts == cuts);
-  // Where no header stands at a place that it names, the file itself is asked.
+  // If an offset of the index has no valid header, the headers of the file are scanned.
   std::string damaged = text;
   damaged[cuts[2] + 1] = char(damaged[cuts[2] + 1] ^ 1);
   dir.write("f", damaged);
@@ -95,7 +96,7 @@ TEST_CASE("an index beside the file saves reading its headers; one that does not
   }
 }
 
-TEST_CASE("where few records are taken the headers behind them are not looked at", "[data]") {
+TEST_CASE("only the headers of taken records are read", "[data]") {
   const ScratchDir dir;
   std::string text;
   std::vector<uint64_t> places;
@@ -113,7 +114,8 @@ TEST_CASE("where few records are taken the headers behind them are not looked at
   CHECK(std::equal(few.cuts.begin(), few.cuts.end() - 1, all.cuts.begin()));
   CHECK(find_frame_cuts(path, 4000, 5000).value().cuts == all.cuts);
 
-  // Of two files the second is read as far as it is needed, the third not.
+  // The first file is read completely, the second up to the last taken record, the third not at
+  // all.
   const auto plan = std::make_shared<ReadPlan>();
   plan->data.format = DataFormat::kTfrecord;
   plan->data.shuffle = "off";
@@ -132,7 +134,7 @@ TEST_CASE("where few records are taken the headers behind them are not looked at
   CHECK(ranges.back().end == places[1000]);
 }
 
-TEST_CASE("records of a few bytes and of many mebibytes are found alike", "[data]") {
+TEST_CASE("records of a few bytes and of several mebibytes are found", "[data]") {
   const ScratchDir dir;
   ExampleBuilder builder;
   std::string text;
@@ -155,7 +157,7 @@ TEST_CASE("records of a few bytes and of many mebibytes are found alike", "[data
   }
 }
 
-TEST_CASE("compressed TFRecord files are one shard with the same records", "[data]") {
+TEST_CASE("a compressed TFRecord file is one shard with the same records", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_file(5000);
   const ShardRead plain = read_file(numbered_plan(dir.write("plain", text))).value();
@@ -170,7 +172,7 @@ TEST_CASE("compressed TFRecord files are one shard with the same records", "[dat
   }
 }
 
-TEST_CASE("a record whose bytes changed is named by number and place", "[data]") {
+TEST_CASE("the error for a changed record names its number and offset", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_file(100);
   std::string begin;
@@ -189,7 +191,7 @@ TEST_CASE("a record whose bytes changed is named by number and place", "[data]")
   CHECK(read.totals.counts == ReadCounts{.read = 100, .skipped = 1});
 }
 
-TEST_CASE("behind a damaged header at a shard's end the next record is the next shard's",
+TEST_CASE("after a damaged header at the end of a shard, the next record belongs to the next shard",
           "[data]") {
   const ScratchDir dir;
   std::string text = numbered_file(4);
@@ -208,7 +210,7 @@ TEST_CASE("behind a damaged header at a shard's end the next record is the next 
   CHECK(behind.floats.size() == 3);
 }
 
-TEST_CASE("behind a damaged header reading goes on at the next one", "[data]") {
+TEST_CASE("after a damaged header, reading continues at the next valid one", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_file(1000);
   std::string begin;
@@ -231,7 +233,7 @@ TEST_CASE("behind a damaged header reading goes on at the next one", "[data]") {
   }
 }
 
-TEST_CASE("a file that ends inside a record says so, wherever it ends", "[data]") {
+TEST_CASE("a file that ends inside a record is an error at every length", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_file(4);
   std::string begin;
@@ -250,7 +252,7 @@ TEST_CASE("a file that ends inside a record says so, wherever it ends", "[data]"
   }
 }
 
-TEST_CASE("lengths that lie take no memory, with a right checksum or without", "[data]") {
+TEST_CASE("a false length with a valid checksum is a bad record and takes no memory", "[data]") {
   const ScratchDir dir;
   for (const uint64_t length : {uint64_t{1} << 26, (uint64_t{1} << 26) + 1, uint64_t{1} << 40,
                                 UINT64_MAX, UINT64_MAX - 15}) {
@@ -269,7 +271,8 @@ TEST_CASE("lengths that lie take no memory, with a right checksum or without", "
   }
 }
 
-TEST_CASE("however bits turn, records are read as they were or counted as bad", "[data]") {
+TEST_CASE("after random damage, each record is read or counted as bad, the same for any cuts",
+          "[data]") {
   const ScratchDir dir;
   constexpr int64_t kRecords = 40;
   const std::string text = numbered_file(kRecords);
@@ -296,7 +299,7 @@ TEST_CASE("however bits turn, records are read as they were or counted as bad", 
   }
 }
 
-TEST_CASE("TFRecord: shuffled, held out and batched as any other format", "[data]") {
+TEST_CASE("TFRecord: shuffling and holdout work as for other formats", "[data]") {
   const ScratchDir dir;
   auto plan = numbered_plan(dir.write("f", numbered_file(2000)));
   plan->data.shuffle = "shard";
@@ -319,9 +322,7 @@ TEST_CASE("TFRecord: shuffled, held out and batched as any other format", "[data
   CHECK(order.size() < 1600);
 }
 
-TEST_CASE(
-    "TFRecord: a filter drops records by their features before anything else is asked of them",
-    "[data]") {
+TEST_CASE("TFRecord: a filter drops records by their features", "[data]") {
   const ScratchDir dir;
   auto plan = numbered_plan(dir.write("f", numbered_file(100)));
   plan->data.filter = "id >= 10 && x < 20";
@@ -331,7 +332,8 @@ TEST_CASE(
   CHECK(read.totals.counts == ReadCounts{.read = 100, .filtered = 70});
 }
 
-TEST_CASE("sniff: a TFRecord file by its first header, its fields by their values", "[data]") {
+TEST_CASE("sniff: detects a TFRecord file by its first header, and fields by their values",
+          "[data]") {
   const ScratchDir dir;
   std::string text;
   ExampleBuilder builder;

@@ -1,4 +1,4 @@
-// Support: one field with a transform, read from each format.
+// Support: reads one field with a transform from a table, from JSON and from Examples.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace downpour::data {
 
-/// Text of a table, JSON or an Example from one field's values, a record each.
+/// The next three functions return a file with one record per value, which is the field `x`.
 template <typename T>
 std::string as_tsv(const std::vector<T>& values) {
   std::string text;
@@ -42,7 +42,7 @@ std::string as_examples(const std::vector<T>& values) {
   return framed(records);
 }
 
-/// A plan that reads the field `x` as keys, or as numbers.
+/// Returns a plan that reads the field `x`, as keys if `keys` is true, else as numbers.
 inline std::shared_ptr<ReadPlan> x_plan(const std::string& path, DataFormat format,
                                         const FieldSpec& field, bool keys) {
   auto plan = plan_of(path, format);
@@ -56,7 +56,7 @@ inline std::shared_ptr<ReadPlan> x_plan(const std::string& path, DataFormat form
   return plan;
 }
 
-/// The same values as a table, as JSON and as Examples, each read with `field`.
+/// Calls `then` with a plan for each format. The plans read the same values with `field`.
 template <typename T>
 void in_each_format(const std::vector<T>& values, const FieldSpec& field, bool keys,
                     const std::function<void(std::shared_ptr<ReadPlan>)>& then) {
@@ -72,7 +72,7 @@ void in_each_format(const std::vector<T>& values, const FieldSpec& field, bool k
 
 using Keys = std::vector<std::vector<uint64_t>>;  // per record
 
-/// The keys that every format gives.
+/// Returns the keys of each record. Checks that all formats give the same.
 template <typename T>
 Keys keys_of(const std::vector<T>& values, const FieldSpec& field) {
   std::optional<Keys> all;
@@ -86,7 +86,7 @@ Keys keys_of(const std::vector<T>& values, const FieldSpec& field) {
   });
   return *all;
 }
-/// The numbers that every format gives.
+/// Returns the numbers of all records. Checks that all formats give the same.
 template <typename T>
 std::vector<float> numbers_of(const std::vector<T>& values, const FieldSpec& field) {
   std::optional<std::vector<float>> all;
@@ -101,7 +101,7 @@ std::vector<float> numbers_of(const std::vector<T>& values, const FieldSpec& fie
   });
   return *all;
 }
-/// The error that every format ends in.
+/// Returns the error of reading the values. Checks that all formats give the same.
 template <typename T>
 std::string refused(const std::vector<T>& values, const FieldSpec& field, bool keys) {
   std::string what;

@@ -1,4 +1,4 @@
-// What the ops make of values, the same in every format. Golden values are NumPy's.
+// Ops on values: the same results in every format. The expected values are from NumPy.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,14 +19,14 @@ Keys singles(const std::vector<uint64_t>& keys) {
   return out;
 }
 
-TEST_CASE("bucketize: the number of boundaries that are not above the value, as np.digitize",
+TEST_CASE("bucketize: counts the boundaries up to the value, like np.digitize",
           "[data][transform]") {
   const FieldSpec field{
       .name = "x",
       .transform = {{.op = TransformOp::kBucketize, .boundaries = {-1.5, 0.7, 0.7000002, 18, 65}}}};
   CHECK(keys_of<float>({-2, -1.5F, 0, 0.7F, 17.5F, 18, 18.5F, 64.5F, 65, 1e30F}, field) ==
         singles({0, 1, 1, 2, 3, 4, 4, 4, 5, 5}));
-  // After ops for numbers, of what they give.
+  // After ops for numbers, it applies to their result.
   FieldSpec scaled = field;
   scaled.transform = {{.op = TransformOp::kClip, .min = 0.0},
                       {.op = TransformOp::kLog1p},
@@ -34,8 +34,7 @@ TEST_CASE("bucketize: the number of boundaries that are not above the value, as 
   CHECK(keys_of<float>({-7, 0.6F, 0.7F, 1.7F, 1.8F}, scaled) == singles({0, 0, 1, 1, 2}));
 }
 
-TEST_CASE("bucketize: integers are compared as they are, not as 32-bit floats",
-          "[data][transform]") {
+TEST_CASE("bucketize: integers are compared exactly, not as 32-bit floats", "[data][transform]") {
   const FieldSpec field{
       .name = "x",
       .type = FieldType::kInt64,
@@ -51,7 +50,7 @@ TEST_CASE("log1p, standardize, min_max and clip give NumPy's values", "[data][tr
   };
   const auto close = [](const std::vector<float>& got, const std::vector<double>& wanted) {
     REQUIRE(got.size() == wanted.size());
-    for (size_t i = 0; i < got.size(); ++i)  // a 32-bit float's last bit
+    for (size_t i = 0; i < got.size(); ++i)  // the last bit of a 32-bit float
       CHECK(double(got[i]) == Approx(wanted[i]).epsilon(1.2e-7).margin(0));
   };
   close(of({.op = TransformOp::kLog1p}),
@@ -66,7 +65,8 @@ TEST_CASE("log1p, standardize, min_max and clip give NumPy's values", "[data][tr
   close(of({.op = TransformOp::kClip, .min = 0.5, .max = 41}), {0.5, 0.5, 0.5, 3, 41, 41});
 }
 
-TEST_CASE("log1p is the library's to a float's last bit, at every magnitude", "[data][transform]") {
+TEST_CASE("log1p differs from the library by at most the last bit of a float, at every magnitude",
+          "[data][transform]") {
   NumberOps ops;
   ops.add({.op = TransformOp::kLog1p});
   std::vector<float> values = {-0.5F, -0.25F, -0x1p-24F, 0x1p-24F, 0x1.7ffffep0F, 0x1.8p-1F};
@@ -87,12 +87,11 @@ TEST_CASE("log1p is the library's to a float's last bit, at every magnitude", "[
   CHECK_FALSE(std::isfinite(ops.apply(-2)));
 }
 
-TEST_CASE("what is done with a column is what is done with each of its numbers",
-          "[data][transform]") {
+TEST_CASE("applying ops to a column equals applying them to each number", "[data][transform]") {
   NumberOps ops;
   CHECK(ops.is_total());
   ops.add({.op = TransformOp::kLog1p});
-  CHECK_FALSE(ops.is_total());  // of -1
+  CHECK_FALSE(ops.is_total());  // log1p(-1) is not finite
   NumberOps clipped;
   for (const TransformSpec& op :
        {TransformSpec{.op = TransformOp::kClip, .min = 0.0, .max = 5000.0},
@@ -113,7 +112,7 @@ TEST_CASE("what is done with a column is what is done with each of its numbers",
   CHECK(values == each);
 }
 
-TEST_CASE("hash: a text's key, in any number of buckets, and the default's where it is missing",
+TEST_CASE("hash: the key of a text in any number of buckets, and of the default if it is missing",
           "[data][transform]") {
   const ScratchDir dir;
   const std::vector<std::string> texts = {"a", "12345678", "NA", "more than eight bytes", "none"};
@@ -137,7 +136,7 @@ TEST_CASE("hash: a text's key, in any number of buckets, and the default's where
   }
 }
 
-TEST_CASE("vocabulary: words and integers by their line, unknown ones as the job says",
+TEST_CASE("vocabulary: a key is the number of the line; the job decides about unknown words",
           "[data][transform]") {
   const ScratchDir dir;
   FieldSpec field{.name = "x",
@@ -165,7 +164,7 @@ TEST_CASE("vocabulary: words and integers by their line, unknown ones as the job
   CHECK_THAT(refused<int64_t>({-3, 8}, field, true), Contains("\"8\" is not in the vocabulary"));
 }
 
-TEST_CASE("vocabulary: of a list each word, and those that are dropped leave no gap",
+TEST_CASE("vocabulary: each word of a list has a key, except for dropped words",
           "[data][transform]") {
   const ScratchDir dir;
   FieldSpec field{
@@ -187,7 +186,8 @@ TEST_CASE("vocabulary: of a list each word, and those that are dropped leave no 
         wanted);
 }
 
-TEST_CASE("identity: what is out of range is a bad record, or the default", "[data][transform]") {
+TEST_CASE("identity: a value out of range is a bad record, or gets the default of the op",
+          "[data][transform]") {
   FieldSpec field{.name = "x",
                   .type = FieldType::kInt64,
                   .transform = {{.op = TransformOp::kIdentity, .buckets = 10}}};
@@ -199,7 +199,7 @@ TEST_CASE("identity: what is out of range is a bad record, or the default", "[da
   CHECK(keys_of<int64_t>({0, 10, -1, INT64_MAX, INT64_MIN}, field) == singles({0, 4, 4, 4, 4}));
 }
 
-TEST_CASE("a missing value goes through the ops as its default does", "[data][transform]") {
+TEST_CASE("the default of a missing value goes through the ops", "[data][transform]") {
   const ScratchDir dir;
   const auto first = [&](const FieldSpec& field) {
     auto plan = plan_of(dir.write("f", "\ty\n"), DataFormat::kTsv);
@@ -229,7 +229,7 @@ TEST_CASE("a missing value goes through the ops as its default does", "[data][tr
                               .unknown = UnknownWord::kDrop}}}) == Key{});
 }
 
-TEST_CASE("a default that the ops refuse is an error of the job", "[data][transform]") {
+TEST_CASE("a default that the ops reject is a configuration error", "[data][transform]") {
   const ScratchDir dir;
   auto plan = x_plan(dir.write("f", "a\n"), DataFormat::kTsv,
                      {.name = "x",
@@ -242,8 +242,7 @@ TEST_CASE("a default that the ops refuse is an error of the job", "[data][transf
   CHECK_THAT(error.what, Contains("default = \"c\" is not a key: it is not in the vocabulary"));
 }
 
-TEST_CASE("NaN is missing where data.missing says so, in texts and in values, else a bad record",
-          "[data][transform]") {
+TEST_CASE("NaN is a bad record, unless data.missing lists it as missing", "[data][transform]") {
   const ScratchDir dir;
   const float nan = std::nanf("");
   auto plan =
@@ -261,8 +260,7 @@ TEST_CASE("NaN is missing where data.missing says so, in texts and in values, el
   CHECK(read_file(table).value().floats[1][0] == 5);
 }
 
-TEST_CASE("libsvm: features by a vocabulary, within a range, or hashed keep their values",
-          "[data][transform]") {
+TEST_CASE("libsvm: features keep their values with vocabulary and identity", "[data][transform]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "1 3:2 13:7 4:5\n"));
   reads_libsvm(*plan);
@@ -282,8 +280,7 @@ TEST_CASE("libsvm: features by a vocabulary, within a range, or hashed keep thei
   CHECK_THAT(error_of(plan).what, Contains("\"13\" is not below the op's buckets"));
 }
 
-TEST_CASE("an op that changes makes another plan; one that was there before keeps its hash",
-          "[data][transform]") {
+TEST_CASE("the plan hash depends on the ops", "[data][transform]") {
   const ScratchDir dir;
   auto plan = x_plan(
       dir.write("f", "1\n"), DataFormat::kTsv,

@@ -9,13 +9,12 @@
 namespace downpour::data {
 namespace {
 
-TEST_CASE("keys are numbered by first appearance, batch after batch, as a naive map does",
-          "[data]") {
+TEST_CASE("keys are numbered by first appearance in each batch, like with a plain map", "[data]") {
   Rng rng(3);
   KeyIndex index;
   for (int round = 0; round < 300; ++round) {
-    // Few and many distinct keys, dense and wild ones, several calls a batch: also growth in
-    // mid-batch.
+    // Few or many distinct keys, dense or scattered, in several calls per batch. The table also
+    // grows within a batch.
     const uint64_t distinct = 1 + rng.below(round % 50 == 49 ? 30'000 : 700);
     const bool wild = rng.below(2) == 0;
     index.begin_batch();
@@ -39,7 +38,7 @@ TEST_CASE("keys are numbered by first appearance, batch after batch, as a naive 
   }
 }
 
-TEST_CASE("key 0 and the last key are keys like any other", "[data]") {
+TEST_CASE("key 0 and the largest key are valid keys", "[data]") {
   KeyIndex index;
   index.begin_batch();
   std::vector<uint64_t> unique;
@@ -49,12 +48,13 @@ TEST_CASE("key 0 and the last key are keys like any other", "[data]") {
   CHECK(indices == std::vector<uint32_t>{0, 1, 0, 1});
 }
 
-TEST_CASE("a key of long ago is new when the stamps of batches begin anew", "[data]") {
+TEST_CASE("a key of an old batch counts as new after the batch stamps wrap around", "[data]") {
   KeyIndex index;
   std::vector<uint64_t> unique;
   uint32_t number = 0;
   const std::vector<uint64_t> key = {0};
-  for (uint32_t batch = 0; batch <= 1U << 24; ++batch) {  // as many as a table at its start counts
+  // The initial table has 2^24 stamps.
+  for (uint32_t batch = 0; batch <= 1U << 24; ++batch) {
     index.begin_batch();
     if (batch != 0 && batch < (1U << 24) - 1) continue;
     unique.clear();

@@ -1,4 +1,4 @@
-// Data to predict: the same readers without a need for targets.
+// Predictions: the same readers, but targets may be missing.
 #include <cmath>
 
 #include "tests/shared/data/support.h"
@@ -18,30 +18,28 @@ std::shared_ptr<ReadPlan> table_plan(const std::string& path, bool header) {
   return plan;
 }
 
-TEST_CASE(
-    "without targets a column that the header lacks reads as 0, and as it stands where it is there",
-    "[data]") {
+TEST_CASE("prediction: a target without a column reads as 0, and one with a column as its value",
+          "[data]") {
   const ScratchDir dir;
   const auto without = table_plan(dir.write("a", "age,hours\n39,40\n50,13\n"), true);
   CHECK(read_file(for_prediction(*without)).value().floats == Floats{{39, 0, 40}, {50, 0, 13}});
   const auto with = table_plan(dir.write("b", "age,income,hours\n39,7,40\n50,,13\n"), true);
   CHECK(read_file(for_prediction(*with)).value().floats == Floats{{39, 7, 40}, {50, 0, 13}});
   auto names = table_plan(without->files[0].path, true);
-  names->data.columns.clear();  // the file's own header gives them
+  names->data.columns.clear();  // taken from the header of the file
   CHECK(read_file(for_prediction(*names)).value().floats == Floats{{39, 0, 40}, {50, 0, 13}});
   CHECK(error_of(names).what.find("there is no column \"income\"") != std::string::npos);
 }
 
-TEST_CASE("without targets and header a first line that is shorter by the label has none",
+TEST_CASE("prediction: without a header, a first line that is one cell shorter has no label",
           "[data]") {
   const ScratchDir dir;
   const auto plan = table_plan(dir.write("a", "39,40\n50,13\n"), false);
   CHECK(read_file(for_prediction(*plan)).value().floats == Floats{{39, 0, 40}, {50, 0, 13}});
-  CHECK(error_of(plan).what.find("fewer columns") != std::string::npos);  // training wants it
+  CHECK(error_of(plan).what.find("fewer columns") != std::string::npos);  // for training
 }
 
-TEST_CASE("a file that lacks another column than the label is not taken for one without labels",
-          "[data]") {
+TEST_CASE("prediction: a file that lacks a column other than the label is an error", "[data]") {
   const ScratchDir dir;
   const auto plan = table_plan(dir.write("a", "age,income\n39,0\n"), true);
   CHECK(error_of(std::make_shared<ReadPlan>(*for_prediction(*plan)))
@@ -52,7 +50,7 @@ TEST_CASE("a file that lacks another column than the label is not taken for one 
   CHECK(error.where.find(":2") != std::string::npos);
 }
 
-TEST_CASE("Criteo's lines may come without their label, empty or left out", "[data]") {
+TEST_CASE("prediction: the label of a criteo line may be empty or left out", "[data]") {
   const ScratchDir dir;
   const std::string rest = "\t5" + std::string(38, '\t');
   for (const std::string& line : {rest, rest.substr(1)}) {
@@ -64,7 +62,7 @@ TEST_CASE("Criteo's lines may come without their label, empty or left out", "[da
   }
 }
 
-TEST_CASE("a libsvm line may begin with its first feature", "[data]") {
+TEST_CASE("prediction: a libsvm line may begin with its first feature", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("a", "3:1 11:0.5\n1 7:2\n"));
   reads_libsvm(*plan);
@@ -75,7 +73,8 @@ TEST_CASE("a libsvm line may begin with its first feature", "[data]") {
   CHECK(error_of(plan).what.find("does not begin with a label") != std::string::npos);
 }
 
-TEST_CASE("every record is predicted, in the order of the file, however the job trains", "[data]") {
+TEST_CASE("prediction: every record is read in file order, for any shuffle and drop_remainder",
+          "[data]") {
   const ScratchDir dir;
   std::string text;
   Floats wanted;
@@ -91,7 +90,7 @@ TEST_CASE("every record is predicted, in the order of the file, however the job 
   CHECK(read_file(for_prediction(*plan)).value().floats == wanted);
 }
 
-TEST_CASE("images need no labels' file", "[data]") {
+TEST_CASE("prediction: images need no label file", "[data]") {
   const ScratchDir dir;
   const std::string image("\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x02\xff\0", 18);
   auto plan = plan_of(dir.write("new-images-idx3-ubyte", image), DataFormat::kMnist);

@@ -1,4 +1,4 @@
-// Vocabularies: from a file of lines to numbers, whatever the lines look like.
+// Vocabularies: the words of a file, one per line, and their numbers.
 #include "shared/data/values/vocabulary.h"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ std::shared_ptr<const Vocabulary> load(const std::string& path) {
   return *loaded;
 }
 
-TEST_CASE("a word's number is its line's", "[data][vocabulary]") {
+TEST_CASE("the number of a word is the index of its line", "[data][vocabulary]") {
   const ScratchDir dir;
   const auto words = load(dir.write("v", "red\ngreen\nblue\n"));
   CHECK(words->size() == 3);
@@ -29,7 +29,7 @@ TEST_CASE("a word's number is its line's", "[data][vocabulary]") {
   CHECK(Vocabulary::of({"red", "green"}).value()->find("green") == 1);
 }
 
-TEST_CASE("a byte-order mark and carriage returns are no part of a word; empty lines count",
+TEST_CASE("a byte order mark and carriage returns do not belong to words; empty lines count",
           "[data][vocabulary]") {
   const ScratchDir dir;
   const auto words = load(dir.write("v", "\xef\xbb\xbfred\r\n\r\n\n two words \r\nblue\r"));
@@ -40,7 +40,7 @@ TEST_CASE("a byte-order mark and carriage returns are no part of a word; empty l
   CHECK(words->size() == 5);
 }
 
-TEST_CASE("a word that stands twice is an error that names both lines", "[data][vocabulary]") {
+TEST_CASE("a repeated word is an error that names both lines", "[data][vocabulary]") {
   const ScratchDir dir;
   const Error error = Vocabulary::load(dir.write("v", "a\nb\nc\nb\r\n")).error();
   CHECK(error.code == ErrorCode::kBadData);
@@ -67,7 +67,7 @@ TEST_CASE("a vocabulary may be compressed, and have a million words", "[data][vo
   CHECK(words->fingerprint() == load(dir.write("v", text))->fingerprint());
 }
 
-TEST_CASE("a file of nothing but empty lines is no vocabulary, and takes no memory for them",
+TEST_CASE("a file with too many empty lines is an error and takes no memory for them",
           "[data][vocabulary]") {
   const ScratchDir dir;
   const std::string empty(40 << 20, '\n');
@@ -78,7 +78,7 @@ TEST_CASE("a file of nothing but empty lines is no vocabulary, and takes no memo
   CHECK(load(dir.write("v", "a\n" + empty.substr(0, 999'999) + "b\n"))->find("b") == 1'000'000);
 }
 
-TEST_CASE("a run notes what vocabulary it read, and refuses another in its place",
+TEST_CASE("a run stores the fingerprint of its vocabulary and rejects another one",
           "[data][vocabulary]") {
   const ScratchDir dir;
   DataSpec data;

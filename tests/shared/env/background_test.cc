@@ -8,7 +8,8 @@
 namespace downpour {
 namespace {
 
-TEST_CASE("tasks are done off the caller's thread in order, their completions on it", "[env]") {
+TEST_CASE("tasks run in order on another thread, their completions on the caller's thread",
+          "[env]") {
   std::atomic<int> wakes{0};
   BackgroundThread background([&] { ++wakes; });
   const auto here = std::this_thread::get_id();
@@ -31,7 +32,7 @@ TEST_CASE("tasks are done off the caller's thread in order, their completions on
   CHECK_FALSE(background.run_completions());
 }
 
-TEST_CASE("what is destroyed finishes the task it is at", "[env]") {
+TEST_CASE("destruction waits for the task that runs", "[env]") {
   std::atomic<bool> begun{false};
   std::atomic<int> done{0};
   {

@@ -22,7 +22,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// A guarded run folder, and files outside of it that must stay as they are.
+/// A guarded run folder, and files outside it that must not change.
 struct Guarded {
   ScratchDir dir;
   std::string run = dir / "run", outside = dir / "outside";
@@ -51,8 +51,7 @@ void check_names(const Result<T>& result, const std::string& link) {
   CHECK_THAT(result.error().hint, Catch::Contains("remove the link"));
 }
 
-TEST_CASE("a file of a guarded folder that is a link is not followed by any operation",
-          "[env][links]") {
+TEST_CASE("no operation follows a link to a file in a guarded folder", "[env][links]") {
   for (const char* target : {"file", "not-there"}) {
     CAPTURE(target);
     Guarded at;
@@ -69,14 +68,13 @@ TEST_CASE("a file of a guarded folder that is a link is not followed by any oper
     check_names(at.storage.write_file_atomic(link, as_bytes("x")), link);
     check_names(at.storage.make_dirs(link), link);
     check_names(open_beneath(at.run, link, O_WRONLY | O_CREAT | O_TRUNC, 0644), link);
-    CHECK(at.storage.remove(link));  // the link itself
+    CHECK(at.storage.remove(link));  // removes the link itself
     CHECK_FALSE(fs::is_symlink(link));
     at.check_outside();
   }
 }
 
-TEST_CASE("a folder of a guarded folder that is a link is not followed by any operation",
-          "[env][links]") {
+TEST_CASE("no operation follows a link to a folder in a guarded folder", "[env][links]") {
   for (const char* way : {"checkpoints", "checkpoints/1-1"}) {
     CAPTURE(way);
     Guarded at;
@@ -97,7 +95,8 @@ TEST_CASE("a folder of a guarded folder that is a link is not followed by any op
   }
 }
 
-TEST_CASE("a link that comes while a file is written gets none of it", "[env][links]") {
+TEST_CASE("a link that replaces the folder of a file during its writing receives no data",
+          "[env][links]") {
   Guarded at;
   const std::string folder = at.run + "/checkpoints/1-1";
   auto file = at.storage.create(folder + "/f");
@@ -106,11 +105,12 @@ TEST_CASE("a link that comes while a file is written gets none of it", "[env][li
   fs::rename(folder, folder + "-moved");
   fs::create_directory_symlink(at.outside, folder);
   CHECK((*file)->commit());
-  CHECK(text_of(folder + "-moved/f") == "image");  // where it was begun
+  CHECK(text_of(folder + "-moved/f") == "image");  // in the folder where the file was created
   at.check_outside();
 }
 
-TEST_CASE("the guarded folder itself may be a link, and others are as before", "[env][links]") {
+TEST_CASE("the guarded folder itself may be a link, and paths outside it are not guarded",
+          "[env][links]") {
   Guarded at;
   fs::create_directory_symlink(at.run, at.dir / "named");
   PosixStorage storage;
@@ -127,11 +127,11 @@ TEST_CASE("the guarded folder itself may be a link, and others are as before", "
   CHECK(storage.create(at.dir / "named/x/y").error().code == ErrorCode::kCannotCreate);
   CHECK(storage.read_file(at.dir / "named/x/y", 1).error().code == ErrorCode::kNoInput);
   fs::create_symlink(at.outside + "/file", at.dir / "link");
-  CHECK(storage.read_file(at.dir / "link", 100));  // not below the folder
+  CHECK(storage.read_file(at.dir / "link", 100));  // this link is not below the guarded folder
   CHECK(storage.read_file(at.dir / "named/../run/x", 1).error().code == ErrorCode::kPermission);
 }
 
-TEST_CASE("a guarded atomic write leaves the old or the new file, wherever it stops",
+TEST_CASE("a guarded atomic write that fails at any operation leaves the old or the new file",
           "[env][links]") {
   for (int crash_at = 1;; ++crash_at) {
     const ScratchDir folder;
@@ -145,12 +145,12 @@ TEST_CASE("a guarded atomic write leaves the old or the new file, wherever it st
     if (!written) continue;
     CHECK(text == "the new one");
     CHECK(disk.list(folder.path())->size() == 1);
-    CHECK(crash_at == 6);  // open, write, fsync, rename, fsync of the folder
+    CHECK(crash_at == 6);  // all 5 passed: open, write, fsync, rename, fsync of the folder
     break;
   }
 }
 
-TEST_CASE("a lock does not empty the file that a link names", "[env][links]") {
+TEST_CASE("taking a lock does not truncate the target of a link", "[env][links]") {
   Guarded at;
   const std::string link = at.run + "/lock";
   fs::create_symlink(at.outside + "/file", link);

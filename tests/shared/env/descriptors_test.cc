@@ -7,7 +7,7 @@
 namespace downpour {
 namespace {
 
-TEST_CASE("the limit of descriptors is raised to the largest allowed", "[env]") {
+TEST_CASE("raise_descriptor_limit raises the soft limit to the hard limit", "[env]") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit low{256, before.rlim_max};

@@ -21,7 +21,7 @@ struct Path {
   ~Path() { std::filesystem::remove(path); }
 };
 
-TEST_CASE("a locked file is refused in the words of whoever has it", "[env]") {
+TEST_CASE("locking a locked file fails with the text that its holder wrote", "[env]") {
   const Path at;
   auto first = FileLock::take(at.path, "host a, pid 1");
   REQUIRE(first);
@@ -33,8 +33,7 @@ TEST_CASE("a locked file is refused in the words of whoever has it", "[env]") {
   CHECK(FileLock::take(at.path, "host b, pid 2"));
 }
 
-TEST_CASE("whoever takes the name away has a lock of its own, and the old one hurts nobody",
-          "[env]") {
+TEST_CASE("after the locked file is deleted, a new file of that name can be locked", "[env]") {
   const Path at;
   const auto zombie = FileLock::take(at.path, "zombie");
   REQUIRE(zombie);
@@ -44,7 +43,7 @@ TEST_CASE("whoever takes the name away has a lock of its own, and the old one hu
   CHECK(FileLock::take(at.path, "third").error().what == "next");
 }
 
-TEST_CASE("a process that is killed leaves no lock behind", "[env]") {
+TEST_CASE("the lock of a killed process is released", "[env]") {
   const Path at;
   int ready[2];
   REQUIRE(pipe(ready) == 0);

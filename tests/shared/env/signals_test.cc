@@ -16,7 +16,8 @@ using std::chrono::milliseconds;
 
 constexpr int kWentOn = 7;
 
-/// The status of a process that gets SIGINT, and one more once it was seen and `pause` is over.
+/// Returns the exit status of a child process that receives SIGINT twice, the second one `pause`
+/// after it has seen the first.
 int interrupted_twice(milliseconds pause) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -34,7 +35,7 @@ int interrupted_twice(milliseconds pause) {
   return WEXITSTATUS(status);
 }
 
-/// The exit status of a child process that runs `act`.
+/// Returns the exit status of a child process that runs `act`.
 template <typename Act>
 int status_of(Act&& act) {
   const pid_t child = ::fork();
@@ -54,7 +55,7 @@ void exit_when_seen(const SignalWatcher& signals, int wanted) {
   ::_exit(signals.signal() == wanted ? kWentOn : 1);
 }
 
-TEST_CASE("the watcher gets a signal that came while it was blocked", "[env]") {
+TEST_CASE("the watcher receives a signal that arrived while it was blocked", "[env]") {
   CHECK(status_of([] {
           block_stop_signals();
           ::kill(::getpid(), SIGTERM);
@@ -64,7 +65,7 @@ TEST_CASE("the watcher gets a signal that came while it was blocked", "[env]") {
         }) == kWentOn);
 }
 
-TEST_CASE("until a watcher takes over, a stop signal ends the process with 128 and its number",
+TEST_CASE("before a watcher exists, a stop signal ends the process with 128 plus its number",
           "[env]") {
   for (const int signal : {SIGINT, SIGTERM}) {
     CHECK(status_of([&] {
@@ -89,7 +90,7 @@ TEST_CASE("a signal that the parent process ignores stays ignored", "[env]") {
         }) == kWentOn);
 }
 
-TEST_CASE("a second signal ends the process, one sent twice is the first", "[env]") {
+TEST_CASE("a second signal ends the process, unless it comes within 200 ms of the first", "[env]") {
   CHECK(interrupted_twice(milliseconds(0)) == kWentOn);
   CHECK(interrupted_twice(milliseconds(400)) == 130);
 }

@@ -24,7 +24,7 @@ std::string text_of(const Bytes& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-TEST_CASE("an atomic write leaves the old or the new file, wherever it stops", "[env]") {
+TEST_CASE("an atomic write that fails at any operation leaves the old or the new file", "[env]") {
   for (int crash_at = 1;; ++crash_at) {
     const ScratchDir folder;
     PosixStorage disk;
@@ -36,13 +36,13 @@ TEST_CASE("an atomic write leaves the old or the new file, wherever it stops", "
     if (written) {
       CHECK(text == "the new one");
       CHECK(disk.list(folder.path())->size() == 1);
-      CHECK(crash_at == 6);  // open, write, fsync, rename, fsync of the folder
+      CHECK(crash_at == 6);  // all 5 passed: open, write, fsync, rename, fsync of the folder
       break;
     }
   }
 }
 
-TEST_CASE("a file that was not committed leaves nothing behind", "[env]") {
+TEST_CASE("a file that is not committed is removed", "[env]") {
   const ScratchDir folder;
   PosixStorage disk;
   {
@@ -54,7 +54,8 @@ TEST_CASE("a file that was not committed leaves nothing behind", "[env]") {
   CHECK(disk.list(folder.path())->empty());
 }
 
-TEST_CASE("a large file holds what was appended, whatever the pieces, and no byte more", "[env]") {
+TEST_CASE("a large file contains exactly the appended bytes, for any sizes of the pieces",
+          "[env]") {
   const ScratchDir disk_folder;
   const ScratchDir memory_folder(/*in_memory=*/true);
   for (const std::string& folder : {disk_folder.path(), memory_folder.path()}) {
@@ -79,7 +80,7 @@ TEST_CASE("a large file holds what was appended, whatever the pieces, and no byt
   }
 }
 
-TEST_CASE("a large file whose disk fails at any change does not appear", "[env]") {
+TEST_CASE("a large file does not appear if the disk fails at any operation", "[env]") {
   const std::string text((2 << 20) + 100, 'x');
   for (int crash_at = 1;; ++crash_at) {
     const ScratchDir folder(/*in_memory=*/true);
@@ -93,13 +94,13 @@ TEST_CASE("a large file whose disk fails at any change does not appear", "[env]"
     PosixStorage disk;
     if (written || *disk.exists(folder / "f")) {
       CHECK(text_of(*disk.read_file(folder / "f", 4 << 20)) == text);
-      CHECK(crash_at >= 7);  // open, two writes, the cut, fsync, rename, (fsync of the folder)
+      CHECK(crash_at >= 7);  // after open, two writes, truncation, fsync and rename
     }
     if (written) break;
   }
 }
 
-TEST_CASE("after a failed fsync a file takes nothing more", "[env]") {
+TEST_CASE("after a failed fsync a file accepts no more data", "[env]") {
   struct OneFailure final : PosixStorage {
     bool failed = false;
     int fault(const char* operation, const std::string&) override {
@@ -119,7 +120,8 @@ TEST_CASE("after a failed fsync a file takes nothing more", "[env]") {
   CHECK_FALSE(*disk.exists(folder / "f"));
 }
 
-TEST_CASE("of many that create one name exactly one wins, and its content stays", "[env]") {
+TEST_CASE("if several threads create the same file, exactly one succeeds, and its content stays",
+          "[env]") {
   const ScratchDir folder;
   PosixStorage disk;
   std::vector<int> won(8);
@@ -138,7 +140,7 @@ TEST_CASE("of many that create one name exactly one wins, and its content stays"
   CHECK(disk.list(folder.path())->size() == 1);
 }
 
-TEST_CASE("reads are bounded before anything is allocated", "[env]") {
+TEST_CASE("the size of a read is checked before memory is allocated", "[env]") {
   const ScratchDir folder;
   PosixStorage disk;
   REQUIRE(disk.write_file_atomic(folder / "f", as_bytes("0123456789")));
@@ -151,7 +153,7 @@ TEST_CASE("reads are bounded before anything is allocated", "[env]") {
   CHECK(*disk.file_bytes(folder / "f") == 10);
 }
 
-TEST_CASE("a read for which there is no memory is an error", "[env]") {
+TEST_CASE("a read that is too large for the memory is an error", "[env]") {
   if (!testing::kMemoryIsLimited) return;
   const ScratchDir folder;
   REQUIRE(testing::write_sparse(folder / "f", "", 4 * kGiB));
@@ -172,7 +174,7 @@ TEST_CASE("storage errors are typed and name the path", "[env]") {
   CHECK(missing.error().what.find("No such file") != std::string::npos);
   CHECK(disk.list(folder / "no").error().code == ErrorCode::kNoInput);
   CHECK(disk.read_file(folder.path(), 10).error().code == ErrorCode::kBadData);
-  // A path beneath a file can't be made, whoever runs the test.
+  // A path below a file cannot be created, not even by root.
   CHECK(disk.write_file_atomic(folder / "file/x", as_bytes("y")).error().code ==
         ErrorCode::kCannotCreate);
   CHECK(disk.make_dirs(folder / "file/a/b").error().code == ErrorCode::kCannotCreate);
@@ -185,7 +187,7 @@ TEST_CASE("storage errors are typed and name the path", "[env]") {
   }
 }
 
-TEST_CASE("a pipe in the way does not hang a reader", "[env]") {
+TEST_CASE("reading a named pipe is an error and does not block", "[env]") {
   const ScratchDir folder;
   PosixStorage disk;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
@@ -206,7 +208,7 @@ TEST_CASE("folders are made with their parents, listed in order and removed when
   CHECK(disk.remove(folder / "a/b"));
 }
 
-TEST_CASE("an append file goes on where it ended", "[env]") {
+TEST_CASE("reopening an append file continues at its end", "[env]") {
   const ScratchDir folder;
   PosixStorage disk;
   for (const char* line : {"one\n", "two\n"}) {

@@ -1,4 +1,4 @@
-// Pages of keys, as stores write them and as none should.
+// Listing pages: valid pages, malformed pages, and error answers of a store.
 #include "shared/objects/listing.h"
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ std::string page_of(const std::string& inside) {
 }
 std::string key_of(const std::string& key) { return "<Contents><Key>" + key + "</Key></Contents>"; }
 
-TEST_CASE("a page gives its keys and where it goes on", "[objects]") {
+TEST_CASE("a page has keys and the token of the next page", "[objects]") {
   const ListingPage page =
       parse_listing(
           page_of("<Name>b</Name><!-- <Key>no</Key> --><Prefix/><EncodingType>url"
@@ -27,7 +27,8 @@ TEST_CASE("a page gives its keys and where it goes on", "[objects]") {
   CHECK(page.next == "a&b=");
 }
 
-TEST_CASE("keys that are not encoded are taken as they stand", "[objects]") {
+TEST_CASE("keys without url encoding are not decoded, and the last page has no token",
+          "[objects]") {
   const ListingPage page =
       parse_listing(page_of(key_of("a+b%20&lt;&#233;&#x1F600;") +
                             "<IsTruncated>false</IsTruncated>"
@@ -37,7 +38,7 @@ TEST_CASE("keys that are not encoded are taken as they stand", "[objects]") {
   CHECK(page.next.empty());
 }
 
-TEST_CASE("what is no page is an error, whatever it is", "[objects]") {
+TEST_CASE("text that is not a listing page is an error", "[objects]") {
   const std::string encoded = "<EncodingType>url</EncodingType>";
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "<a>";
@@ -72,7 +73,7 @@ TEST_CASE("what is no page is an error, whatever it is", "[objects]") {
   CHECK(parse_listing("<ListBucketResult/>")->keys.empty());
 }
 
-TEST_CASE("a page with any of its bytes changed or cut off is read or refused", "[objects]") {
+TEST_CASE("a page with changed or missing bytes is parsed or rejected", "[objects]") {
   const std::string page = page_of("<IsTruncated>false</IsTruncated>" + key_of("a&amp;b"));
   Rng rng(7);
   for (int i = 0; i < 20'000; ++i) {
@@ -86,7 +87,7 @@ TEST_CASE("a page with any of its bytes changed or cut off is read or refused", 
   }
 }
 
-TEST_CASE("of a refusal the code is kept where it is a plain word", "[objects]") {
+TEST_CASE("the code of an error answer is kept only if it is a plain word", "[objects]") {
   CHECK(parse_refusal("<Error><Code>NoSuchKey</Code><Key>x</Key></Error>").code == "NoSuchKey");
   CHECK(parse_refusal("<Error><Code>A</Code><Region>eu-west-1</Region></Error>").region ==
         "eu-west-1");

@@ -1,4 +1,4 @@
-// Reading ahead: the same bytes as a file's, in few requests.
+// ObjectReader: returns the bytes of an object in any order, and reads ahead to save requests.
 #include "shared/objects/object_reader.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ std::unique_ptr<ObjectReader> open(const StubStore& stub, const std::string& pat
       .value();
 }
 
-TEST_CASE("any pieces in any order are the object's", "[objects]") {
+TEST_CASE("reads of any size in any order return the bytes of the object", "[objects]") {
   const std::string text = text_of(3'000'000);
   StubStore stub;
   stub.put("b/k", text);
@@ -36,7 +36,7 @@ TEST_CASE("any pieces in any order are the object's", "[objects]") {
   std::string bytes(400'000, '\0');
   uint64_t at = 0;
   for (int i = 0; i < 300; ++i) {
-    // On, over a gap, back, anywhere, behind the end.
+    // The next bytes, bytes after a gap, earlier bytes, any offset, and an offset past the end.
     const uint64_t how = rng.below(5);
     if (how == 1) at += rng.below(100'000);
     if (how == 2) at -= rng.below(at + 1);
@@ -50,7 +50,7 @@ TEST_CASE("any pieces in any order are the object's", "[objects]") {
   }
 }
 
-TEST_CASE("who reads on, or hops on, makes few requests", "[objects]") {
+TEST_CASE("reading forward, with or without gaps, makes few requests", "[objects]") {
   const std::string text = text_of(20'000'000);
   StubStore stub;
   stub.put("b/k", text);
@@ -68,7 +68,8 @@ TEST_CASE("who reads on, or hops on, makes few requests", "[objects]") {
   CHECK(stub.connections() == 1);
 }
 
-TEST_CASE("an empty object has no bytes, an absent one a neighbour", "[objects]") {
+TEST_CASE("an empty object has no bytes, and the error for an absent one names a similar key",
+          "[objects]") {
   StubStore stub;
   stub.put("b/empty", "");
   stub.put("b/train.tsv", "x");
@@ -90,7 +91,7 @@ TEST_CASE("an object that changes while it is read is an error", "[objects]") {
   const auto reader = open(stub, "s3://b/k");
   stub.put("b/k", text_of(1'000'000));
   std::string bytes(1000, '\0');
-  CHECK(reader->read_at(0, bytes.data(), 1000).value() == 1000);  // came with opening it
+  CHECK(reader->read_at(0, bytes.data(), 1000).value() == 1000);  // read ahead by open()
   const Error error = reader->read_at(500'000, bytes.data(), 1000).error();
   CHECK(error.code == ErrorCode::kBadData);
   CHECK(error.where == "s3://b/k");

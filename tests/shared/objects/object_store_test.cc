@@ -1,4 +1,4 @@
-// What is asked of a store, and what its answers mean.
+// ObjectStore: its requests, retries, errors and globs against a scripted store.
 #include "shared/objects/object_store.h"
 
 #include <atomic>
@@ -23,7 +23,8 @@ std::string refusal(const std::string& code) {
   return "<Error><Code>" + code + "</Code><AWSAccessKeyId>hunter2</AWSAccessKeyId></Error>";
 }
 
-/// A store of which every request is answered so.
+/// Returns the error of a read from a store that answers every request with `reply`. Checks that no
+/// secret is in the text of the error.
 Error error_of(const StubReply& reply, std::optional<Credentials> credentials = {}) {
   StubStore stub;
   stub.script([&](const StubRequest&) { return reply; });
@@ -39,7 +40,7 @@ Error error_of(const StubReply& reply, std::optional<Credentials> credentials = 
   return error;
 }
 
-TEST_CASE("a range is read, with the object's size and tag", "[objects]") {
+TEST_CASE("reading a range returns its bytes, the size of the object and its ETag", "[objects]") {
   StubStore stub;
   stub.put("b/a b+c/é", "0123456789");
   ObjectStore store(settings_for(stub));
@@ -57,7 +58,7 @@ TEST_CASE("a range is read, with the object's size and tag", "[objects]") {
   CHECK(stub.connections() == 1);
 }
 
-TEST_CASE("with keys requests are signed", "[objects]") {
+TEST_CASE("requests are signed if there are credentials", "[objects]") {
   StubStore stub;
   stub.put("b/k", "0");
   StoreSettings settings = settings_for(stub);
@@ -73,7 +74,7 @@ TEST_CASE("with keys requests are signed", "[objects]") {
   CHECK("http://" + request.header("host") == stub.endpoint());
 }
 
-TEST_CASE("an object that is another one now is an error, also where a store ignores If-Match",
+TEST_CASE("an object that has changed is an error, even if the store ignores If-Match",
           "[objects]") {
   StubStore stub;
   stub.put("b/k", "old");
@@ -90,7 +91,7 @@ TEST_CASE("an object that is another one now is an error, also where a store ign
   CHECK_THAT(store.read({"b", "k"}, 1, &byte, 1, etag).error().what, Contains("changed since"));
 }
 
-TEST_CASE("what may pass is asked again, from the first byte that is lacking", "[objects]") {
+TEST_CASE("after a temporary failure a read is retried from the first missing byte", "[objects]") {
   StubStore stub;
   stub.put("b/k", "0123456789");
   std::atomic<int> asked = 0;
@@ -102,7 +103,7 @@ TEST_CASE("what may pass is asked again, from the first byte that is lacking", "
         return StubReply{.status = 500};
       case 3:
         return StubReply{.status = 429};
-      case 4:  // closed before the first byte
+      case 4:  // the store closes the connection before the first byte
         return StubReply{206, {"ETag: \"tag-1\"", "Content-Range: bytes 0-9/10"}, "0123456789", 0};
       case 5:
         CHECK(request.header("range") == "bytes=0-9");
@@ -120,7 +121,7 @@ TEST_CASE("what may pass is asked again, from the first byte that is lacking", "
   CHECK(asked == 6);
 }
 
-TEST_CASE("what does not pass ends, naming the object", "[objects]") {
+TEST_CASE("a failure that persists is an error that names the object", "[objects]") {
   const Error busy = error_of({.status = 503, .body = refusal("SlowDown")});
   CHECK(busy.code == ErrorCode::kIo);
   CHECK_THAT(busy.what, Contains("503 SlowDown") && Contains("10 attempts"));
@@ -134,7 +135,7 @@ TEST_CASE("what does not pass ends, naming the object", "[objects]") {
   CHECK_THAT(error.hint, Contains("AWS_ENDPOINT_URL"));
 }
 
-TEST_CASE("a refusal says what to do", "[objects]") {
+TEST_CASE("the error for a rejected request says what to do", "[objects]") {
   const Credentials keys{"hunter2", "hunter2", "hunter2"};
   const Error denied = error_of({.status = 403, .body = refusal("AccessDenied")});
   CHECK(denied.code == ErrorCode::kPermission);
@@ -153,11 +154,11 @@ TEST_CASE("a refusal says what to do", "[objects]") {
              Contains("no such bucket"));
   CHECK(error_of({.status = 404}).code == ErrorCode::kNoInput);
   CHECK(error_of({.status = 418}).code == ErrorCode::kIo);
-  // Redirects are not followed: the signature would go elsewhere.
+  // Redirects are not followed, because the signature would be sent to another host.
   CHECK(error_of({302, {"Location: http://127.0.0.1:1/"}, ""}).code == ErrorCode::kIo);
 }
 
-TEST_CASE("an answer that is no range is an error", "[objects]") {
+TEST_CASE("an answer without the requested range is an error", "[objects]") {
   const auto code = [](const StubReply& reply) { return error_of(reply).code; };
   const std::string tag = "ETag: \"t\"";
   CHECK(code({206, {tag}, "0"}) == ErrorCode::kMalformed);
@@ -168,7 +169,7 @@ TEST_CASE("an answer that is no range is an error", "[objects]") {
         ErrorCode::kMalformed);
   CHECK(code({206, {"Content-Range: bytes 0-0/2"}, "0"}) == ErrorCode::kUnsupported);
   CHECK(code({200, {tag}, "0"}) == ErrorCode::kUnsupported);
-  // More than was asked for.
+  // The store sends more bytes than requested.
   CHECK(code({206, {tag, "Content-Range: bytes 0-1/2"}, std::string(100'000, '0')}) ==
         ErrorCode::kMalformed);
   CHECK(code({.status = 403, .body = std::string(10'000'000, '<')}) == ErrorCode::kPermission);
@@ -194,7 +195,7 @@ TEST_CASE("an object of an impossible size is an error", "[objects]") {
   }
 }
 
-TEST_CASE("a store that trickles fails a read and a page as a silent one does", "[objects]") {
+TEST_CASE("a store that sends too slowly fails reads and listings like a silent one", "[objects]") {
   StubStore stub;
   std::atomic<size_t> asked = 0;
   stub.script([&](const StubRequest& request) -> std::optional<StubReply> {
@@ -211,21 +212,21 @@ TEST_CASE("a store that trickles fails a read and a page as a silent one does", 
   });
   StoreSettings settings = settings_for(stub);
   settings.stall_s = 1;
-  settings.patience_ns = kSecond / 2;  // less than an attempt that stalls takes
+  settings.patience_ns = kSecond / 2;  // shorter than one stalled attempt
   ObjectStore store(settings);
   std::string bytes(100'000, '\0');
   const auto piece = store.read({"b", "k"}, 0, bytes.data(), bytes.size(), "");
   REQUIRE_FALSE(piece);
   CHECK(piece.error().code == ErrorCode::kIo);
   CHECK_THAT(piece.error().what, Contains("after 1 attempts"));
-  CHECK(asked == 1);  // what it brought is no progress
+  CHECK(asked == 1);  // the bytes of a stalled attempt do not count as progress
   const auto page = store.list("b", "", false, "");
   REQUIRE_FALSE(page);
   CHECK(page.error().code == ErrorCode::kIo);
   CHECK(asked == 2);
 }
 
-TEST_CASE("a glob is that of files: sorted, over pages, without folders and hidden names",
+TEST_CASE("a glob works as for files: sorted, over several pages, without folders and hidden names",
           "[objects]") {
   StubStore stub;
   for (const char* const key :
@@ -263,7 +264,8 @@ TEST_CASE("a glob that matches nothing names the nearest key", "[objects]") {
   CHECK(hint("s3://empty/*") == "the bucket empty has no objects");
 }
 
-TEST_CASE("pages that do not move on, or never end in bytes, are an error", "[objects]") {
+TEST_CASE("a listing that repeats its token, and a page of unlimited size, are errors",
+          "[objects]") {
   StubStore stub;
   stub.script([](const StubRequest&) {
     return StubReply{.body =
@@ -284,7 +286,7 @@ TEST_CASE("paths name a bucket and an object", "[objects]") {
   CHECK(parse_object_path("s3://b/folder/").error().code == ErrorCode::kNoInput);
 }
 
-TEST_CASE("waits double, up to a bound, and are drawn", "[objects]") {
+TEST_CASE("waits double up to a limit, and the seed varies them", "[objects]") {
   for (uint32_t attempt = 1; attempt < 100; ++attempt) {
     const int64_t whole =
         std::min<int64_t>(int64_t{100} << std::min(attempt - 1, 16U), 10 * kSecond);

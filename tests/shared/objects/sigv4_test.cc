@@ -1,4 +1,4 @@
-// Signatures beside those that AWS publishes, and what the environment may say.
+// Signatures compared with the examples that AWS publishes, and settings from the environment.
 #include "shared/objects/sigv4.h"
 
 #include <map>
@@ -39,7 +39,7 @@ TEST_CASE("a range of an object is signed as in AWS's example", "[objects]") {
         "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
 }
 
-TEST_CASE("a query is signed as in AWS's examples, whatever its order", "[objects]") {
+TEST_CASE("a query is signed as in AWS's examples, in any order of its parameters", "[objects]") {
   CHECK_THAT(authorization({.host = "examplebucket.s3.amazonaws.com",
                             .path = "/",
                             .query = {{"lifecycle", ""}},
@@ -54,7 +54,7 @@ TEST_CASE("a query is signed as in AWS's examples, whatever its order", "[object
   }
 }
 
-TEST_CASE("a session's token is sent and signed", "[objects]") {
+TEST_CASE("the session token is sent and signed", "[objects]") {
   const Credentials session{kExample.key_id, kExample.secret, "token"};
   const GetRequest request{.host = "h", .path = "/", .query = {}, .headers = {}};
   const Parameters headers = sign_get(request, session, "us-east-1", kExampleTime);
@@ -62,7 +62,7 @@ TEST_CASE("a session's token is sent and signed", "[objects]") {
   CHECK_THAT(header_of(headers, "authorization"), Contains("x-amz-date;x-amz-security-token,"));
 }
 
-TEST_CASE("names are encoded as the signature wants them", "[objects]") {
+TEST_CASE("keys and queries are percent-encoded as the signature requires", "[objects]") {
   CHECK(percent_encode("a b+c/d=é~.tsv", true) == "a%20b%2Bc/d%3D%C3%A9~.tsv");
   CHECK(percent_encode("a/b", false) == "a%2Fb");
   CHECK(query_text({{"prefix", "a b"}, {"list-type", "2"}}) == "list-type=2&prefix=a%20b");
@@ -75,7 +75,7 @@ Result<StoreSettings> settings_of(const std::map<std::string, std::string>& vari
   });
 }
 
-TEST_CASE("the environment says where the store is and who asks", "[objects]") {
+TEST_CASE("endpoint, region and credentials come from the environment", "[objects]") {
   const StoreSettings none = settings_of({}).value();
   CHECK_FALSE(none.credentials);
   CHECK(address_of(none, "logs").host == "logs.s3.us-east-1.amazonaws.com");
@@ -96,7 +96,7 @@ TEST_CASE("the environment says where the store is and who asks", "[objects]") {
             ->endpoint == "http://b");
 }
 
-TEST_CASE("what the environment says wrongly is named, never shown", "[objects]") {
+TEST_CASE("an error names a wrong environment variable, but never shows its value", "[objects]") {
   const auto error = [](const std::map<std::string, std::string>& variables) {
     const Error found = settings_of(variables).error();
     CHECK(found.code == ErrorCode::kConfig);

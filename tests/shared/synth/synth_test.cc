@@ -35,7 +35,7 @@ TEST_CASE("the same options give the same bytes and figures for any number of th
   std::filesystem::remove(three);
 }
 
-TEST_CASE("what a seed means stays as it is", "[synth]") {
+TEST_CASE("a seed gives the same rows in every version", "[synth]") {
   SynthOptions options{.rows = 3,
                        .numeric = 5,
                        .categorical = 3,
@@ -58,7 +58,8 @@ TEST_CASE("what a seed means stays as it is", "[synth]") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("rows have the declared fields and labels of the stated share", "[synth]") {
+TEST_CASE("rows have the declared fields, and the share of positive labels is as expected",
+          "[synth]") {
   const SynthOptions options{
       .rows = 20000, .numeric = 2, .categorical = 2, .ids = 50, .format = SynthFormat::kTsv};
   const std::string path = scratch("dp-synth.tsv");
@@ -74,7 +75,7 @@ TEST_CASE("rows have the declared fields and labels of the stated share", "[synt
   }
   CHECK(rows == options.rows);
   CHECK(positives == made->positives);
-  // sigmoid(-1.4 + noise of a known small variance): between 15 % and 30 % in any draw of the
+  // The probability is sigmoid(-1.4 + noise of small variance): between 15 % and 30 % for any
   // weights.
   CHECK(double(positives) > 0.15 * double(rows));
   CHECK(double(positives) < 0.30 * double(rows));
@@ -83,7 +84,7 @@ TEST_CASE("rows have the declared fields and labels of the stated share", "[synt
   std::filesystem::remove(path);
 }
 
-TEST_CASE("another stream has other rows of the same model", "[synth]") {
+TEST_CASE("another value of `stream` gives other rows of the same model", "[synth]") {
   SynthOptions options{.rows = 20000, .format = SynthFormat::kLibsvm};
   const std::string path = scratch("dp-synth.libsvm");
   const auto train = synthesize(options, path);
@@ -94,11 +95,11 @@ TEST_CASE("another stream has other rows of the same model", "[synth]") {
   REQUIRE(test);
   CHECK(first != content(path));
   CHECK(test->bayes_auc ==
-        Approx(train->bayes_auc).margin(0.02));  // 20,000 rows: standard error about .004
+        Approx(train->bayes_auc).margin(0.02));  // 20,000 rows: standard error about 0.004
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a folder that is not there is an error, and nothing is left behind", "[synth]") {
+TEST_CASE("a folder that does not exist is an error", "[synth]") {
   const auto made = synthesize({.rows = 10}, scratch("no/such/folder/x.tsv"));
   REQUIRE(!made);
   CHECK(made.error().code == ErrorCode::kCannotCreate);
