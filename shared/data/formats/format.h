@@ -2,12 +2,14 @@
 // job need to know of it is in shared/job/formats.h.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "shared/base/check.h"
 #include "shared/base/result.h"
 #include "shared/data/bytes/byte_source.h"
 #include "shared/data/formats/parser.h"
@@ -57,16 +59,26 @@ struct Format {
   Result<uint64_t> (*mean_record_bytes)(const DataSpec& data, const std::string& path) = nullptr;
 };
 
-/// Returns the functions of a format. For DataFormat::kAuto all are null.
-const Format& format_of(DataFormat format);
+// The formats, each defined beside its parser.
+extern const Format kLibsvm, kLibffm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl;
+
+/// All formats, in the order of the enum. DataFormat::kAuto can do nothing.
+inline constexpr Format kUndecided;
+inline constexpr std::array<const Format*, size_t(DataFormat::kLast) + 1> kFormatTable = {
+    &kUndecided, &kLibsvm, &kCsv, &kTsv,   &kCriteo, &kMnist,
+    &kTfrecord,  &kNpy,    &kNpz, &kJsonl, &kLibffm};
+
+/// Returns the functions of a format.
+inline const Format& format_of(DataFormat format) {
+  const Format& found = *kFormatTable[size_t(format)];
+  DP_CHECK(found.format == format, size_t(format));  // the order of the table
+  return found;
+}
 
 /// Opens windows of the records of a range, without a parser. Not for arrays.
 Result<std::unique_ptr<WindowSource>> open_windows(const FieldContext& context,
                                                    const plan::FileInfo& info,
                                                    const plan::ShardRange& range,
                                                    const WindowMemory& memory);
-
-// The entries of the table, each defined beside its parser.
-extern const Format kLibsvm, kLibffm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl;
 
 }  // namespace downpour::data
