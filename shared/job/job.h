@@ -2,6 +2,7 @@
 // back.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -212,7 +213,9 @@ struct DataSpec {
   }
   /// Returns the size of the shuffle window in records, or 0 if it has no fixed size.
   uint64_t shuffle_records() const {
-    return shuffle == "shard" || shuffle == "off" ? 0 : std::stoull(shuffle);
+    uint64_t records = 0;  // stays 0 for a word
+    std::from_chars(shuffle.data(), shuffle.data() + shuffle.size(), records);
+    return records;
   }
   const FieldSpec* find_field(const std::string& name) const {
     for (const FieldSpec& field : fields)

@@ -1,8 +1,9 @@
 #include "tools/sim/checkers.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <optional>
+
+#include <nlohmann/json.hpp>
 
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/partition_reader.h"
@@ -14,14 +15,6 @@ namespace {
 constexpr int64_t kFullCheckEveryNs = 500 * kMillisecond;
 // A worker has a few batches and shard-end markers in flight, each with one request per ps.
 constexpr size_t kRequestsMax = 512;
-
-/// Returns the number after a key in the JSON line of an event; 0 if the key is missing.
-uint32_t number_in(const std::string& line, const char* key) {
-  const size_t at = line.find(str('"', key, "\":"));
-  return at == std::string::npos
-             ? 0
-             : uint32_t(std::strtoul(&line[line.find(':', at) + 1], nullptr, 10));
-}
 
 }  // namespace
 
@@ -74,10 +67,9 @@ void Checkers::on_message(Process& to, const wire::Message& message) {
 }
 
 void Checkers::on_event(const Process&, const std::string& line) {
-  const size_t begin = line.find("\"event\":\"");
-  if (begin == std::string::npos) return;
-  const size_t at = begin + 9;
-  const std::string name = line.substr(at, line.find('"', at) - at);
+  const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!event.is_object()) return;
+  const std::string name = event.value("event", "");
   // A round is void if ownership changed before its end. Some void rounds have an event of their
   // own; others are only followed by a new round.
   if (name == "round_void" || (name == "round" && round_open_ && ownership_changed_))
@@ -91,7 +83,7 @@ void Checkers::on_event(const Process&, const std::string& line) {
   if (name == "quarantined" || name == "quarantine_withdrawn") world_.count(name);
   if (name == "published") {
     world_.count("checkpoint");
-    read_published({number_in(line, "term"), number_in(line, "n")});
+    read_published({event.value("term", 0U), event.value("n", 0U)});
   }
   world_.trace(0, "event " + line.substr(0, line.find('\n')));
 }
