@@ -194,15 +194,6 @@ TEST_CASE("a line of more than 100 columns is found outside raw strings", "[pros
   CHECK(check_columns("a.cc", wide + "  // NOLINT(x)\n").empty());
 }
 
-/// Folders whose comments and texts still use phrases of the list. TODO(when a folder is
-/// rewritten): take it out.
-bool awaits_rewriting(std::string_view path) {
-  static constexpr std::array kFolders = {
-      "shared/data/", "shared/env/",    "shared/objects/",    "tests/shared/",     "tests/tools/",
-      "tests/fuzz/",  "tests/support/", "tests/integration/", "tests/tidy_test.cc"};
-  return std::ranges::any_of(kFolders, [&](auto folder) { return path.starts_with(folder); });
-}
-
 TEST_CASE("the tree is written in plain words", "[prose]") {
   const fs::path root = DP_SOURCE_DIR;
   std::string findings;
@@ -214,9 +205,7 @@ TEST_CASE("the tree is written in plain words", "[prose]") {
     std::ifstream in(file, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     ++files;
-    if (!source || !awaits_rewriting(path)) {
-      for (const std::string& finding : check_phrases(path, text)) findings += finding + "\n";
-    }
+    for (const std::string& finding : check_phrases(path, text)) findings += finding + "\n";
     if (!source) return;
     for (const std::string& finding : check_columns(path, text)) findings += finding + "\n";
   };

@@ -59,7 +59,7 @@ struct Format {
   Result<uint64_t> (*mean_record_bytes)(const DataSpec& data, const std::string& path) = nullptr;
 };
 
-// The formats, each defined beside its parser.
+// The formats, each defined in the file of its parser.
 extern const Format kLibsvm, kLibffm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl;
 
 /// All formats, in the order of the enum. DataFormat::kAuto can do nothing.

@@ -40,7 +40,7 @@ TEST_CASE("an op on a type that it does not accept is an error with line, field 
             "bucketize in field `x` follows an op for lists or a random op"},
            {"{ transform = [{ op = \"cross\", fields = [\"label\"] }] }",
             "cross in field `x` crosses fewer than two fields"},
-           {"{ transform = [{ op = \"cross\", fields = [\"label\", \"nobody\"] }] }",
+           {"{ transform = [{ op = \"cross\", fields = [\"label\", \"other\"] }] }",
             "cross in field `x` crosses `label`, which gives numbers"},
            {"{ type = \"string\", shape = [-1], transform = [{ op = \"pad\", length = 3 }] }",
             "pad in field `x` can't take texts"},
