@@ -18,9 +18,9 @@ ChiefCore::ChiefCore(ChiefConfig config)
                   .view = ownership_.view(),
                   .log_budget = LogBudget({.burst = 1024}),
                   .outbox = Outbox(config_.resend_ns)},
+      history_(config_),
       rounds_(config_),
-      saving_(config_.resend_ns),
-      schedule_(config_.job.train.checkpoint.every, config_.save_retry_ns) {
+      checkpoints_(config_, members_, ownership_, history_) {
   DP_CHECK(config_.run != 0);
   DP_CHECK(config_.ps_cores_expected > 0);
   DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
@@ -35,21 +35,6 @@ ChiefCore::ChiefCore(ChiefConfig config)
                              plan::eval_shard_bytes(config_.joining, config_.shard_bytes))
           : plan::cut_shards(config_.train_files, config_.shard_bytes);
   had_input_ = config_.job.cluster.input_workers > 0;
-  // Evaluation ids are unique over all terms, so a late report never counts for another evaluation.
-  last_evaluation_ = (config_.term - 1) << 16;
-  if (config_.resume) {
-    epochs_sealed_ = epochs_complete_ = epoch_ = config_.resume->sealed_epochs;
-    published_images_ = config_.resume->images;
-    published_checkpoint_ = config_.resume->checkpoint;
-    published_folder_ = config_.resume->folder;
-    best_checkpoint_ = config_.resume->best;
-    epochs_ = config_.resume->epochs;
-    epochs_resumed_ = uint32_t(epochs_.size());
-    partial_epoch_ = !epochs_.empty() && epochs_.back().is_partial();
-    evaluations_ = config_.resume->evaluations;
-    for (const Evaluation& evaluation : evaluations_)
-      last_evaluation_ = std::max(last_evaluation_, evaluation.id);
-  }
 }
 
 // ---- events
@@ -62,11 +47,12 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
                .add("term", config_.term)
                .add("plan", config_.plan_hash)
                .add("train_shards", train_shards_.open_piece() > 0 ? 0 : train_shards())
-               .add("sealed_epochs", epochs_sealed_));
+               .add("sealed_epochs", history_.sealed()));
   // A stop may have come between the last epoch and its evaluation. Then the evaluation follows
   // now.
-  if (config_.mode == wire::Purpose::kTrain && trained() && evaluated()) return finish(turn);
-  drop_partial_epoch();
+  if (config_.mode == wire::Purpose::kTrain && history_.trained() && history_.evaluated())
+    return finish(turn);
+  history_.drop_partial();
   const bool no_input =
       config_.mode == wire::Purpose::kTrain ? train_shards() == 0 : eval_ranges_.empty();
   if (no_input) fail(turn, Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
@@ -166,7 +152,7 @@ void ChiefCore::handle(Turn& turn, Member& member, wire::Message&& message) {
       return failure ? cancel_move(turn, *failure) : void();
     }
     if (auto* saved = std::get_if<wire::Saved>(&body))
-      return on_saved(turn, member, std::move(*saved));
+      return handle(turn, checkpoints_.on_saved(turn, member, std::move(*saved)));
   }
   if (std::holds_alternative<wire::Reject>(body)) {
     const auto& reject = std::get<wire::Reject>(body);
@@ -202,7 +188,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
     if (member != nullptr) turn.send_again(*member, request);
   };
   turn.outbox().tick(turn.now_ns(), again);
-  saving_.outbox.tick(turn.now_ns(), again);
+  checkpoints_.outbox().tick(turn.now_ns(), again);
   if (!finished() && report_.progress_due(turn)) show_progress(turn);
   turn.log_withheld();
 }
@@ -329,7 +315,7 @@ void ChiefCore::replace(Turn& turn, Member& member) {
   report_.keep_figures(member);
   if (member.is_worker()) take_back_leases(turn, member, true);
   turn.outbox().answered(member);
-  saving_.outbox.answered(member);
+  checkpoints_.outbox().answered(member);
   members_.remove(member);
 }
 
@@ -349,7 +335,7 @@ void ChiefCore::fail(Turn& turn, Error error) {
 void ChiefCore::begin_stop(Turn& turn, int32_t code, std::string reason) {
   code_ = code;
   turn.outbox().clear();
-  saving_.end();
+  checkpoints_.drop();
   enter(turn, Phase::kStopping);
   bool waiting = false;
   for (const Member& member : members_) {
@@ -390,7 +376,7 @@ void ChiefCore::finish(Turn& turn) {
   turn.outbox().clear();
   Finish effect{.code = code_, .error = error_, .summary = summary(turn)};
   effect.summary.already_finished = config_.mode == wire::Purpose::kTrain && code_ == 0 && !begun_;
-  turn.log(turn.event("finish").add("code", code_).add("sealed_epochs", epochs_sealed_));
+  turn.log(turn.event("finish").add("code", code_).add("sealed_epochs", history_.sealed()));
   turn.emit(std::move(effect));
 }
 

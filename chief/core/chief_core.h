@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "chief/core/checkpoints.h"
 #include "chief/core/evaluation.h"
 #include "chief/core/events.h"
+#include "chief/core/history.h"
 #include "chief/core/leases.h"
 #include "chief/core/moves.h"
 #include "chief/core/ownership.h"
@@ -19,8 +21,6 @@
 #include "chief/core/quarantine.h"
 #include "chief/core/report.h"
 #include "chief/core/rounds.h"
-#include "chief/core/saving.h"
-#include "chief/core/selection.h"
 #include "chief/core/stragglers.h"
 #include "chief/core/turn.h"
 #include "shared/wire/peer_identity.h"
@@ -118,9 +118,6 @@ class ChiefCore {
   std::optional<uint32_t> owner_of(const Member& member) const {
     return member.is_ps() ? ownership_.owner_number(ps_key(member)) : std::nullopt;
   }
-  /// Visits the live owners of the view, by owner number.
-  template <typename Visit>
-  void for_each_owner(Visit&& visit);
   std::string missing_ps() const;
 
   // chief_core_recovery.cc: placing partitions, loss of a ps, reconciliation
@@ -187,11 +184,6 @@ class ChiefCore {
   void complete_epoch(Turn& turn, const RoundOutcome& outcome);
   std::vector<uint64_t> unread_bytes() const;
   Result<wire::ShardCounts> settle(const RoundOutcome& outcome) const;
-  bool evaluated() const {
-    return !evaluates() ||
-           (!evaluations_.empty() && evaluations_.back().epochs_trained == epochs_trained());
-  }
-  bool evaluates() const { return eval_from_files_ || config_.job.eval.holdout > 0; }
   void begin_evaluation(Turn& turn);
   void begin_prediction(Turn& turn);
   void open_pass(Turn& turn, const wire::Lease& pattern);
@@ -217,21 +209,9 @@ class ChiefCore {
   uint64_t skipped_so_far() const;
 
   // chief_core_steps.cc: train.steps, an end inside an epoch
-  uint64_t steps_accounted() const;
   uint64_t steps_done() const;
   bool may_begin_shards() const;
   bool partial_epoch_is_read(const Turn& turn) const;
-  bool ends_here(const RoundOutcome& outcome) const;
-  void drop_partial_epoch();
-  void reopen_partial_epoch(Turn& turn, const Member& member);
-  /// Returns true if the job has all the training that it asks for.
-  bool trained() const {
-    const uint64_t wanted = config_.job.train.steps;
-    return epochs_complete_ >= config_.job.train.epochs ||
-           (wanted > 0 && steps_accounted() >= wanted) || stops_early(config_.job, evaluations_);
-  }
-  /// Returns the number of complete epochs, plus 1 if the job ended inside a partial epoch.
-  uint32_t epochs_trained() const { return epochs_complete_ + (partial_epoch_ ? 1 : 0); }
 
   // chief_core_leases.cc: granting and revoking leases
   void on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
@@ -263,20 +243,9 @@ class ChiefCore {
   void want_save(Turn& turn);
   void check_save(Turn& turn);
   bool save_due(const Turn& turn) const;
-  ViewId base_for_save() const;
-  Result<void> chain(const std::vector<wire::ImageRef>& images);
-  void begin_save(Turn& turn);
-  bool publishing() const { return saving_.state == Saving::State::kPublishing; }
-  void on_saved(Turn& turn, Member& member, wire::Saved&& saved);
-  void publish(Turn& turn);
+  void handle(Turn& turn, const SaveResult& result);
   void save_failed(Turn& turn, const std::string& why);
-  void abandon_save(Turn& turn, const std::string& why);
   void after_save(Turn& turn, const std::string& error);
-  bool is_best() const;
-  bool waits_for_best() const {
-    return is_best() && best_epochs_saved_ != epochs_trained() &&
-           best_epochs_lost_ != epochs_trained();
-  }
 
   ChiefConfig config_;
   plan::ShardMap train_shards_;
@@ -303,10 +272,7 @@ class ChiefCore {
   uint32_t ps_lost_ = 0;
   Incarnation last_lost_{};
 
-  uint32_t epoch_ = 0;            // the current epoch
-  uint32_t epochs_complete_ = 0;  // decreases if partitions that are restored lack an epoch
-  uint32_t epochs_sealed_ = 0;
-  uint32_t epochs_begun_ = 0;  // partitions may hold batches of the epochs below this number
+  History history_;
   LeaseTable table_;
   std::vector<uint64_t> shard_bytes_;           // by shard of the pass
   WorkerPaces paces_;                           // rates in this pass
@@ -325,25 +291,11 @@ class ChiefCore {
   uint64_t steps_max_ = 0;              // maximum of steps_done()
   uint64_t pass_shards_ended_ = 0;      // ended shards of evaluations and predictions
   uint32_t shard_batches_longest_ = 0;  // batches of the longest ended training shard; 0: none
-  bool partial_epoch_ = false;  // the newest account covers a partial epoch, which ends the job
-  bool partial_epoch_saved_ = false;   // the newest checkpoint holds the partial epoch completely
-  bool saving_partial_epoch_ = false;  // the current checkpoint holds the partial epoch completely
   Rounds rounds_;
   EvaluationRun evaluation_;
-  uint32_t last_evaluation_ = 0;
   PredictionRun prediction_;
 
-  Saving saving_;
-  SaveSchedule schedule_;
-  bool saved_since_stop_ = false;  // a checkpoint was published after the stop request
-  ViewId published_checkpoint_;    // the newest one; lost partitions are restored from it
-  std::string published_folder_;
-  std::vector<std::vector<wire::ImageRef>> published_images_;  // as in ResumeState; empty: none
-  ViewId best_checkpoint_;          // published at the lowest evaluation loss; {}: none
-  uint32_t best_epochs_saved_ = 0;  // epochs trained in that one, if this chief published it
-  uint32_t best_epochs_lost_ = 0;   // best epochs whose checkpoint failed
-  bool saving_best_ = false;        // the current checkpoint holds exactly the best variables
-  std::optional<Error> damage_;     // of a damaged checkpoint, while an older one is searched
+  Checkpoints checkpoints_;
 
   int stop_signal_ = 0;
   int64_t stop_ns_ = 0;
@@ -355,22 +307,9 @@ class ChiefCore {
   int64_t no_worker_ns_ = -1;  // since when there is no live worker; -1: there is one
   uint32_t workers_lost_ = 0;
   uint32_t attempts_repeated_ = 0, backups_ = 0;
-  std::vector<EpochAccount> epochs_;
-  uint32_t epochs_resumed_ = 0;
-  std::vector<Evaluation> evaluations_;
 };
 
 /// Returns the error of a stop by signal.
 Error interrupted(int signal, bool saved);
-
-template <typename Visit>
-void ChiefCore::for_each_owner(Visit&& visit) {
-  const std::vector<wire::Owner>& owners = ownership_.view().owners;
-  for (uint32_t owner = 0; owner < owners.size(); ++owner) {
-    Member* member =
-        members_.find(wire::Role::kPs, owners[owner].incarnation, owners[owner].thread);
-    if (member != nullptr && !member->left) visit(owner, *member);
-  }
-}
 
 }  // namespace downpour::chief

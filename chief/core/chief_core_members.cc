@@ -41,7 +41,7 @@ void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
   member.key = identity.key;
   if (!member.welcomes.allows(turn.now_ns())) return;
   welcome(turn, member, envelope.request);
-  for (const Outbox* outbox : {&turn.outbox(), &saving_.outbox}) {
+  for (const Outbox* outbox : {&turn.outbox(), &checkpoints_.outbox()}) {
     if (const Outbox::Request* waiting = outbox->find(member)) {
       turn.send_again(member, *waiting);
     }
@@ -138,7 +138,7 @@ ChiefCore::IndexConflict ChiefCore::index_conflict(Turn& turn, Member& old,
   if (old.contender != hello.incarnation) {
     // Only sending shows whether the connection is intact. The member gets these messages anyway.
     if (old.is_ps()) {
-      turn.send(old, wire::Sealed{epochs_sealed_});
+      turn.send(old, wire::Sealed{history_.sealed()});
     } else {
       turn.send(old, wire::Heartbeat{.incarnation = old.incarnation()});
     }
@@ -334,8 +334,8 @@ void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heart
     if (member.is_worker() && had_input_ && member.input_lists.allows(turn.now_ns()))
       turn.send(member, input_list());
   } else if (ownership_.published()) {
-    turn.send(member, wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_
-                                                                        : epochs_sealed_});
+    turn.send(member, wire::Sealed{DP_MUTATE("sealed-before-published") ? history_.complete()
+                                                                        : history_.sealed()});
   }
 }
 
@@ -346,7 +346,7 @@ void ChiefCore::on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye) 
   member.last = std::move(goodbye.last);
   member.left = true;
   turn.outbox().answered(member);
-  saving_.outbox.answered(member);
+  checkpoints_.outbox().answered(member);
   turn.log_of(member.peer, turn.event("goodbye").add("who", member.name()));
   if (ending()) return finish_if_alone(turn);
   if (member.is_worker()) {

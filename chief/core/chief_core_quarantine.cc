@@ -49,7 +49,7 @@ void ChiefCore::reconcile_markers(Turn& turn) {
   if (phase_ != Phase::kTraining || !quarantine_.wants_round()) return;
   markers_only_ = true;
   reconciled_phase_ = Phase::kTraining;
-  reconcile_epoch_ = epoch_;
+  reconcile_epoch_ = history_.epoch();
   enter(turn, Phase::kReconciling);
   begin_round(turn);
 }

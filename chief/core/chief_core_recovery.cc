@@ -37,8 +37,9 @@ void ChiefCore::place(Turn& turn) {
   if (const Member* holder = drop_claims_of_other_plans(claims)) return refuse_data(turn, *holder);
   claimed = count();
   if (claimed == 0 && !all_came) return;
-  if (auto valid = check_images(published_images_, ownership_.partition_count()); !valid) {
-    valid.error().where = published_folder_;
+  const RestorePoint& point = checkpoints_.newest();
+  if (auto valid = check_images(point.images, ownership_.partition_count()); !valid) {
+    valid.error().where = point.folder;
     return fail(turn, std::move(valid).error());
   }
   enter(turn, Phase::kAdopting);
@@ -51,7 +52,7 @@ void ChiefCore::place(Turn& turn) {
       ownership_.claim(PartitionId(p), owner_from(*claims[p].by), claims[p].ownership_generation);
     }
   }
-  if (config_.mode == wire::Purpose::kTrain && (claimed_ || !published_images_.empty())) {
+  if (config_.mode == wire::Purpose::kTrain && (claimed_ || !point.images.empty())) {
     quarantine_.forget_what_others_know();
   }
   turn.log(turn.event("place").add("claimed", claimed).add("restored", unclaimed.size()));
@@ -81,14 +82,14 @@ std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>&
     for (const wire::PartitionClaim& claim : core->hello.claims) {
       const uint32_t p = raw(claim.partition);
       if (p >= best.size()) continue;
-      if (claim.sealed_epochs > epochs_sealed_) {
+      if (claim.sealed_epochs > history_.sealed()) {
         defended(Defence::kChiefClaimSealedAhead);
         continue;
       }
       const bool known = config_.resume && p < config_.resume->ownership_generations.size();
       const bool wrote =
           known && claim.ownership_generation == config_.resume->ownership_generations[p];
-      const bool later = claim.sealed_epochs == epochs_sealed_ &&
+      const bool later = claim.sealed_epochs == history_.sealed() &&
                          (!known || claim.ownership_generation > config_.resume->given);
       if (!wrote && !later) {
         defended(Defence::kChiefClaimStale);
@@ -126,7 +127,7 @@ void ChiefCore::refuse_data(Turn& turn, const Member& holder) {
   defended(Defence::kChiefOtherData);
   error_ =
       Error{ErrorCode::kConfig,
-            str("the training data have changed since epoch ", epochs_sealed_,
+            str("the training data have changed since epoch ", history_.sealed(),
                 " of this run began: ", holder.full_name(),
                 " holds batches that were made of other data"),
             config_.job.run_dir,
@@ -148,18 +149,19 @@ void ChiefCore::adopt(Turn& turn, Member& member, std::vector<PartitionId> parti
   wire::Adopt adopt = adopt_request();
   adopt.ownership_generation = ownership_generation;
   adopt.partitions = std::move(partitions);
-  if (!published_images_.empty()) adopt.folder = published_folder_;
+  const RestorePoint& point = checkpoints_.newest();
+  if (!point.images.empty()) adopt.folder = point.folder;
   for (const PartitionId p : adopt.partitions) {
-    if (published_images_.empty()) continue;
-    const auto& chain = published_images_[raw(p)];
+    if (point.images.empty()) continue;
+    const auto& chain = point.images[raw(p)];
     adopt.images.insert(adopt.images.end(), chain.begin(), chain.end());
   }
   turn.log(turn.event("adopt")
                .add("who", member.name())
                .add("since_n", ownership_generation.n)
                .add("partitions", adopt.partitions.size())
-               .add("from_term", published_checkpoint_.term)
-               .add("from_n", published_checkpoint_.n));
+               .add("from_term", point.checkpoint.term)
+               .add("from_n", point.checkpoint.n));
   rolled_back_ = true;
   ownership_.give(turn.now_ns(), adopt.partitions, owner_from(member), ownership_generation);
   turn.ask(member, std::move(adopt));
@@ -227,7 +229,7 @@ void ChiefCore::publish_view(Turn& turn) {
 
 /// Returns an Adopt without partitions: what every core must know that adopts some.
 wire::Adopt ChiefCore::adopt_request() const {
-  return {.sealed_epochs = epochs_sealed_,
+  return {.sealed_epochs = history_.sealed(),
           .markers = quarantine_.markers(),
           .markers_known = quarantine_.known(),
           .plan_hash = ownership_.view().plan_hash};
@@ -250,7 +252,7 @@ void ChiefCore::check_moves(Turn& turn) {
 /// checkpoint would lose its images by it.
 bool ChiefCore::may_move(const Turn& turn) const {
   return moves_.may_begin(turn) && leasing() && stop_signal_ == 0 && ownership_.whole() &&
-         !saving_.under_way() && !save_due(turn);
+         !checkpoints_.under_way() && !save_due(turn);
 }
 
 void ChiefCore::cancel_move(Turn& turn, const std::string& why) {
@@ -304,7 +306,7 @@ void ChiefCore::on_ps_returned(Turn& turn, Member& member) {
 /// Assigns lost partitions to a ps of the same index, or after `ps_wait_ns` to all others.
 void ChiefCore::restore(Turn& turn) {
   // If a manifest is being written, its result decides from which checkpoint they are restored.
-  if (ending() || phase_ == Phase::kGathering || publishing()) return;
+  if (ending() || phase_ == Phase::kGathering || checkpoints_.publishing()) return;
   ViewId ownership_generation;
   const auto number = [&] {
     if (DP_MUTATE("restored-under-the-old-since")) return ownership_.view().id;
@@ -385,7 +387,7 @@ void ChiefCore::interrupt(Turn& turn, const std::string& why) {
     defended(Defence::kChiefRoundInterrupted);
     rounds_.interrupt(turn);
   }
-  abandon_save(turn, why);
+  checkpoints_.abandon(turn, why);
 }
 
 /// Continues the phase that waited for owners, when every partition has one and none was rolled
@@ -393,7 +395,7 @@ void ChiefCore::interrupt(Turn& turn, const std::string& why) {
 void ChiefCore::continue_phase(Turn& turn) {
   if (phase_ == Phase::kReconciling || phase_ == Phase::kCompleting) {
     begin_round(turn);
-  } else if (phase_ == Phase::kSaving && !saving_.under_way()) {
+  } else if (phase_ == Phase::kSaving && !checkpoints_.under_way()) {
     want_save(turn);
   }
 }
@@ -405,13 +407,12 @@ void ChiefCore::reconcile(Turn& turn) {
   if (phase_ != Phase::kReconciling) {
     reconciled_phase_ = phase_ == Phase::kCompleting ? Phase::kTraining : phase_;
   }
-  if (partial_epoch_) {  // its account is void until the round after this one
-    drop_partial_epoch();
+  if (history_.drop_partial()) {  // its account is void until the round after this one
     for (const uint32_t shard : table_.leased()) revoke_all(turn, shard);
     open_epoch(turn);
     reconciled_phase_ = stop_signal_ != 0 ? Phase::kSaving : Phase::kTraining;
   }
-  reconcile_epoch_ = epochs_sealed_;
+  reconcile_epoch_ = history_.sealed();
   markers_only_ = false;
   enter(turn, Phase::kReconciling);
   reconcile_next(turn);
@@ -420,7 +421,7 @@ void ChiefCore::reconcile(Turn& turn) {
 void ChiefCore::reconcile_next(Turn& turn) {
   // All partitions are asked about the epoch in training, but not about an epoch that has not
   // begun.
-  if (reconcile_epoch_ < epochs_complete_ || reconciled_phase_ == Phase::kTraining) {
+  if (reconcile_epoch_ < history_.complete() || reconciled_phase_ == Phase::kTraining) {
     return begin_round(turn);
   }
   enter(turn, reconciled_phase_);
@@ -434,11 +435,11 @@ void ChiefCore::end_reconcile(Turn& turn, const RoundOutcome& outcome) {
     return stop_signal_ != 0 ? want_save(turn) : check_pass_end(turn);
   }
   if (outcome.lacking.empty()) {
-    if (reconcile_epoch_ == epochs_complete_) return complete_epoch(turn, outcome);
+    if (reconcile_epoch_ == history_.complete()) return complete_epoch(turn, outcome);
     ++reconcile_epoch_;
     return reconcile_next(turn);
   }
-  if (reconcile_epoch_ < epochs_complete_) roll_back_to(turn, reconcile_epoch_);
+  if (reconcile_epoch_ < history_.complete()) roll_back_to(turn, reconcile_epoch_);
   take_lacking(turn, outcome);
   if (ending()) return;
   if (stop_signal_ != 0) {
@@ -457,9 +458,7 @@ void ChiefCore::roll_back_to(Turn& turn, uint32_t epoch) {
       NoticeLevel::kWarning,
       str("epoch ", epoch, " is not whole any more at every partition: its training goes on"));
   for (const uint32_t shard : table_.leased()) revoke_all(turn, shard);
-  std::erase_if(epochs_, [&](const EpochAccount& e) { return e.epoch >= epoch; });
-  std::erase_if(evaluations_, [&](const Evaluation& e) { return e.epochs_trained > epoch; });
-  epoch_ = epochs_complete_ = epoch;
+  history_.roll_back_to(epoch);
   open_epoch(turn);
 }
 

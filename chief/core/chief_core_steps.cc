@@ -8,19 +8,13 @@
 
 namespace downpour::chief {
 
-/// Returns the batches of all epochs that have an account.
-uint64_t ChiefCore::steps_accounted() const {
-  uint64_t steps = 0;
-  for (const EpochAccount& account : epochs_) steps += account.counts.batches;
-  return steps;
-}
-
 /// Returns the batches of the job that all partitions have applied, in the current epoch as far as
 /// reported.
 uint64_t ChiefCore::steps_done() const {
-  const uint64_t steps = steps_accounted();
-  const bool counted = !epochs_.empty() && epochs_.back().epoch >= epoch_;
-  if (counted || table_.purpose() != wire::Purpose::kTrain || table_.epoch() != epoch_)
+  const uint64_t steps = history_.steps_accounted();
+  const bool counted =
+      !history_.accounts().empty() && history_.accounts().back().epoch >= history_.epoch();
+  if (counted || table_.purpose() != wire::Purpose::kTrain || table_.epoch() != history_.epoch())
     return steps;
   return steps + epoch_steps_ + table_.batches_acked() - epoch_acked_;
 }
@@ -49,36 +43,6 @@ bool ChiefCore::partial_epoch_is_read(const Turn& turn) const {
   // reveal that; the wait only avoids a checkpoint that must be repeated.
   if (claimed_ && turn.now_ns() - turn.start_ns() < config_.lease_ns) return false;
   return !table_.begun_is_free();
-}
-
-/// Returns true if the job ends with the state that a round has found: enough steps, and every
-/// shard that was begun has ended.
-bool ChiefCore::ends_here(const RoundOutcome& outcome) const {
-  const uint64_t wanted = config_.job.train.steps;
-  if (wanted == 0 || outcome.partitions.empty()) return false;
-  return steps_accounted() + outcome.partitions.front().counts.batches >= wanted &&
-         std::none_of(outcome.lacking.begin(), outcome.lacking.end(),
-                      [](const LackingShard& shard) { return shard.begun; });
-}
-
-/// Reopens the partial epoch, because an image holds a shard that the account lacks. A worker that
-/// this chief does not know, for example with a lease of an earlier chief, has continued. That
-/// shard must end, too.
-void ChiefCore::reopen_partial_epoch(Turn& turn, const Member& member) {
-  defended(Defence::kChiefPartialEpochReopened);
-  turn.log(turn.event("part_reopened").add("n", saving_.id.n).add("who", member.name()));
-  saving_.end();
-  reconcile(turn);
-}
-
-/// Drops the account of a partial epoch, because more steps are wanted or a partition was restored.
-void ChiefCore::drop_partial_epoch() {
-  if (!std::exchange(partial_epoch_, false)) return;
-  partial_epoch_saved_ = false;
-  epochs_.pop_back();
-  std::erase_if(evaluations_,
-                [&](const Evaluation& e) { return e.epochs_trained > epochs_complete_; });
-  epochs_resumed_ = std::min(epochs_resumed_, uint32_t(epochs_.size()));
 }
 
 }  // namespace downpour::chief

@@ -46,7 +46,7 @@ void ChiefCore::stop(Turn& turn, int signal, const std::string& receiver) {
   }
   turn.outbox().drop<wire::StatusRequest>();
   rounds_.cancel_repeat();
-  const bool waits_already = phase_ == Phase::kSaving && saving_.under_way();
+  const bool waits_already = phase_ == Phase::kSaving && checkpoints_.under_way();
   enter(turn, Phase::kSaving);
   if (!waits_already) want_save(turn);
 }

@@ -10,16 +10,16 @@ namespace downpour::chief {
 // ---- passes
 
 void ChiefCore::begin_work(Turn& turn) {
-  schedule_.start(turn.now_ns(), steps());
+  checkpoints_.start(turn, steps());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation(turn);
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction(turn);
   if (stop_signal_ != 0) {  // the partitions hold batches of an earlier chief's leases
     enter(turn, Phase::kSaving);
     return want_save(turn);
   }
-  if (trained()) return begin_evaluation(turn);
+  if (history_.trained()) return begin_evaluation(turn);
   // Partitions from a checkpoint or an earlier chief may hold part of the epoch, so ask them first.
-  begin_epoch(turn, claimed_ || !published_images_.empty());
+  begin_epoch(turn, claimed_ || !checkpoints_.newest().images.empty());
 }
 
 void ChiefCore::open_pass(Turn& turn, const wire::Lease& pattern) {
@@ -87,7 +87,7 @@ EpochExtent ChiefCore::extent_of(uint32_t epoch) const {
   if (!open) return {.shards = train_shards()};
   if (table_.purpose() == wire::Purpose::kTrain && table_.epoch() == epoch)
     return {.shards = table_.shard_count(), .open = true, .length_unknown = length_unknown_};
-  for (const EpochAccount& account : epochs_) {
+  for (const EpochAccount& account : history_.accounts()) {
     if (account.epoch == epoch)
       return {
           .shards = account.shards + account.shards_left, .open = true, .length_unknown = false};
@@ -112,20 +112,20 @@ void ChiefCore::begin_epoch(Turn& turn, bool reconcile) {
   open_epoch(turn);
   if (!reconcile) return enter(turn, Phase::kTraining);
   reconciled_phase_ = Phase::kTraining;
-  reconcile_epoch_ = epoch_;
+  reconcile_epoch_ = history_.epoch();
   enter(turn, Phase::kReconciling);
   begin_round(turn);
 }
 
 void ChiefCore::open_epoch(Turn& turn) {
-  epochs_begun_ = std::max(epochs_begun_, epoch_ + 1);
+  history_.begin_epoch();
   report_.begin_epoch(turn);
   rounds_.forget_void();
-  open_pass(
-      turn,
-      {.purpose = wire::Purpose::kTrain, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash});
+  open_pass(turn, {.purpose = wire::Purpose::kTrain,
+                   .shard = {history_.epoch(), 0},
+                   .plan_hash = config_.plan_hash});
   turn.log(turn.event("epoch")
-               .add("epoch", epoch_)
+               .add("epoch", history_.epoch())
                .add("shards", table_.shard_count())
                .add("bytes", bytes_total_));
 }
@@ -160,11 +160,12 @@ void ChiefCore::check_pass_end(Turn& turn) {
 void ChiefCore::begin_round(Turn& turn) {
   rounds_.cancel_repeat();
   if (!settled()) return;  // begins when every partition has an owner again
-  const uint32_t epoch = phase_ == Phase::kReconciling ? reconcile_epoch_ : epoch_;
+  const uint32_t epoch = phase_ == Phase::kReconciling ? reconcile_epoch_ : history_.epoch();
   rounds_.begin(turn, epoch, extent_of(epoch), ownership_.view());
   quarantine_.begin_round();
   const auto request = rounds_.current().request(quarantine_.markers(), quarantine_.known());
-  for_each_owner([&](uint32_t, const Member& member) { turn.ask(member, request); });
+  for_each_owner(members_, ownership_.view(),
+                 [&](uint32_t, const Member& member) { turn.ask(member, request); });
 }
 
 void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply) {
@@ -189,7 +190,8 @@ void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply)
 
 void ChiefCore::void_round(Turn& turn, const std::string& why) {
   if (rounds_.repeat(turn, why)) return;
-  fail(turn, Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " cannot be completed: ", why)});
+  fail(turn, Error{ErrorCode::kPeersLost,
+                   str("epoch ", history_.epoch(), " cannot be completed: ", why)});
 }
 
 void ChiefCore::end_round(Turn& turn) {
@@ -197,12 +199,13 @@ void ChiefCore::end_round(Turn& turn) {
   if (!outcome) return fail(turn, std::move(outcome).error());
   rounds_.forget_void();
   // A ps that has missed Sealed still has the markers of sealed epochs.
-  std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < epochs_sealed_; });
+  std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < history_.sealed(); });
   decide_markers(turn, *outcome);
   if (ending()) return;
   if (quarantine_.wants_round()) return begin_round(turn);
   if (phase_ == Phase::kReconciling) return end_reconcile(turn, *outcome);
-  if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(turn, *outcome);
+  if (outcome->lacking.empty() || history_.ends_with(*outcome))
+    return complete_epoch(turn, *outcome);
   take_lacking(turn, *outcome);
   if (ending()) return;
   // If the job may end inside the epoch, shards that were not begun need not be leased.
@@ -211,7 +214,7 @@ void ChiefCore::end_round(Turn& turn) {
                                    [&](const LackingShard& shard) { return all || shard.begun; });
   if (again > 0) {
     turn.notice(NoticeLevel::kWarning,
-                str("of epoch ", epoch_, " ", again, " of ", table_.shard_count(),
+                str("of epoch ", history_.epoch(), " ", again, " of ", table_.shard_count(),
                     " shards are not whole at every partition: leased again"));
   }
   enter(turn, Phase::kTraining);
@@ -225,7 +228,7 @@ Result<wire::ShardCounts> ChiefCore::settle(const RoundOutcome& outcome) const {
     const ShardEntry& entry = table_.entry(shard);
     if (entry.has_counts) by_shard[shard] = &entry.counts;
   }
-  DP_TRY_VOID(check_tiles(config_.train_files, train_shards_, epoch_, by_shard));
+  DP_TRY_VOID(check_tiles(config_.train_files, train_shards_, history_.epoch(), by_shard));
   const uint64_t limit = config_.job.data.bad_records_max;
   if (limit > 0 && counts.skipped > limit) {
     return Error{ErrorCode::kBadData,
@@ -239,7 +242,7 @@ std::vector<uint64_t> ChiefCore::unread_bytes() const {
   if (!train_shards_.mixes()) return {};
   const SourceSpec& source = config_.job.data.source;
   std::vector<uint64_t> bytes(source.parts.size());
-  for (const uint32_t index : train_shards_.unread(epoch_)) {
+  for (const uint32_t index : train_shards_.unread(history_.epoch())) {
     const plan::ShardRange& range = train_shards_.ranges()[index];
     bytes[source.part_of(range.file)] += range.end - range.begin;
   }
@@ -274,25 +277,25 @@ Error no_batch(const wire::ShardCounts& counts) {
 
 void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   Result<wire::ShardCounts> counts = settle(outcome);
-  if (!counts) return fail(turn, std::move(counts).error().with_context("epoch ", epoch_));
+  if (!counts)
+    return fail(turn, std::move(counts).error().with_context("epoch ", history_.epoch()));
   if (config_.job.train.steps > 0 && counts->batches == 0) return fail(turn, no_batch(*counts));
   report_.note_trained(turn);
-  partial_epoch_ = !outcome.lacking.empty();
-  partial_epoch_saved_ = false;
+  const bool partial = !outcome.lacking.empty();
   const bool open = train_shards_.open_piece() > 0;
-  EpochAccount account{.epoch = epoch_,
+  EpochAccount account{.epoch = history_.epoch(),
                        .shards = outcome.shards - uint32_t(outcome.lacking.size()),
                        .shards_left = uint32_t(outcome.lacking.size()),
-                       .input_bytes = open             ? counts->read
-                                      : partial_epoch_ ? bytes_ended_
-                                                       : bytes_total_,
+                       .input_bytes = open      ? counts->read
+                                      : partial ? bytes_ended_
+                                                : bytes_total_,
                        .unread_bytes = unread_bytes(),
                        .counts = *counts,
                        .metrics = outcome.metrics,
                        .attempts_repeated = table_.attempts_repeated()};
   report_.measure_epoch(turn, account);
   JsonLine line = turn.event("complete")
-                      .add("epoch", epoch_)
+                      .add("epoch", history_.epoch())
                       .add("round", rounds_.number())
                       .add("shards_left", account.shards_left)
                       .add("read", counts->read)
@@ -304,42 +307,41 @@ void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
                       .add("batches", counts->batches)
                       .add("had_it", account.duplicate_parts)
                       .add("gaps", account.gaps);
-  if (partial_epoch_) line.add("left", left_text(outcome.lacking));
+  if (partial) line.add("left", left_text(outcome.lacking));
   turn.log(line);
-  epochs_.push_back(account);
-  if (!partial_epoch_) ++epochs_complete_;
+  history_.add(account, partial);
   turn.emit(EpochDone{std::move(account), report_.take_observed()});
-  if (evaluates()) return begin_evaluation(turn);
+  if (evaluates(config_)) return begin_evaluation(turn);
   end_epoch(turn);
 }
 
 /// Ends an epoch that is complete and evaluated: requests a checkpoint that seals it, and begins
 /// the next epoch.
 void ChiefCore::end_epoch(Turn& turn) {
-  schedule_.want();
+  checkpoints_.want();
   next_epoch(turn);
   check_save(turn);
 }
 
 void ChiefCore::next_epoch(Turn& turn) {
-  if (trained() || waits_for_best() ||
-      epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
+  if (history_.trained() || checkpoints_.waits_for_best() ||
+      history_.complete() - history_.sealed() >= config_.unsealed_epochs_max) {
     return enter(turn, Phase::kSaving);  // after_save() continues
   }
-  epoch_ = epochs_complete_;
-  begin_epoch(turn, claimed_ || epoch_ < epochs_begun_);
+  history_.advance();
+  begin_epoch(turn, claimed_ || history_.epoch() < history_.begun());
 }
 
 // ---- evaluation and prediction
 
 void ChiefCore::begin_evaluation(Turn& turn) {
-  const uint32_t id = ++last_evaluation_;
+  const uint32_t id = history_.next_evaluation();
   const uint32_t trained =
-      config_.mode == wire::Purpose::kTrain ? epochs_trained() : epochs_sealed_;
+      config_.mode == wire::Purpose::kTrain ? history_.epochs_trained() : history_.sealed();
   evaluation_ = EvaluationRun(id, trained, turn.now_ns());
   enter(turn, Phase::kEvaluating);
   open_pass(turn, {.purpose = wire::Purpose::kEval,
-                   .shard = {epoch_, 0},
+                   .shard = {history_.epoch(), 0},
                    .plan_hash = config_.plan_hash,
                    .evaluation = id});
   turn.log(turn.event("evaluation")
@@ -375,10 +377,7 @@ void ChiefCore::end_evaluation(Turn& turn) {
                .add("epochs", evaluation.epochs_trained)
                .add("read", evaluation.counts.read)
                .add("applied", evaluation.counts.applied));
-  if (!evaluations_.empty()) {  // only the newest one keeps its histograms
-    for (OutputMetrics& output : evaluations_.back().outputs) output.auc.clear();
-  }
-  evaluations_.push_back(evaluation);
+  history_.add(evaluation);
   turn.emit(EvalDone{std::move(evaluation)});
   if (config_.mode == wire::Purpose::kEval) return begin_stop(turn, 0, {});
   end_epoch(turn);
@@ -386,9 +385,9 @@ void ChiefCore::end_evaluation(Turn& turn) {
 
 void ChiefCore::begin_prediction(Turn& turn) {
   enter(turn, Phase::kPredicting);
-  open_pass(
-      turn,
-      {.purpose = wire::Purpose::kPredict, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash});
+  open_pass(turn, {.purpose = wire::Purpose::kPredict,
+                   .shard = {history_.epoch(), 0},
+                   .plan_hash = config_.plan_hash});
   turn.log(turn.event("prediction").add("shards", table_.shard_count()));
 }
 

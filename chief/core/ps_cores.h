@@ -28,4 +28,15 @@ inline std::vector<Member*> ps_cores(Membership& members) {
   return cores;
 }
 
+/// Calls visit(owner number, member) for the owners of the view that have not left, in the order of
+/// their numbers.
+template <typename Visit>
+void for_each_owner(Membership& members, const wire::View& view, Visit&& visit) {
+  for (uint32_t owner = 0; owner < view.owners.size(); ++owner) {
+    Member* member =
+        members.find(wire::Role::kPs, view.owners[owner].incarnation, view.owners[owner].thread);
+    if (member != nullptr && !member->left) visit(owner, *member);
+  }
+}
+
 }  // namespace downpour::chief
