@@ -242,7 +242,12 @@ std::optional<Error> Checkpoints::on_damage(Turn& turn, const Member& member,
   return std::nullopt;
 }
 
-void Checkpoints::fall_back_to(ResumeState& older) {
+void Checkpoints::fall_back_to(Turn& turn, ResumeState& older, const std::string& damage,
+                               bool some) {
+  turn.notice(NoticeLevel::kWarning,
+              str("checkpoint ", newest_.checkpoint, " is damaged: ", damage, "; ",
+                  some ? "these partitions come back from" : "all go back to", " checkpoint ",
+                  older.checkpoint));
   newest_ = {older.checkpoint, std::move(older.folder), std::move(older.images)};
   best_ = older.best;
   schedule_.want();  // so that the newest checkpoint is whole again

@@ -87,7 +87,8 @@ class Checkpoints {
   /// search.
   std::optional<Error> take_damage() { return std::exchange(damage_, std::nullopt); }
   /// Makes an older checkpoint the newest one. Takes its images and its folder out of `older`.
-  void fall_back_to(ResumeState& older);
+  /// `some`: only the lost partitions are restored from it.
+  void fall_back_to(Turn& turn, ResumeState& older, const std::string& damage, bool some);
 
  private:
   ViewId base() const;

@@ -1,11 +1,28 @@
 #include "chief/core/chief_core.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "chief/core/placement.h"
+#include "chief/core/ps_cores.h"
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
+
+namespace {
+
+constexpr int kInterruptSignal = 2;
+constexpr int kTerminateSignal = 15;
+
+/// A peer may report any number. Only these two request a stop.
+int stop_signal_from(uint32_t reported) {
+  return reported == uint32_t(kInterruptSignal) ? kInterruptSignal : kTerminateSignal;
+}
+
+const char* signal_name(int signal) { return signal == kInterruptSignal ? "SIGINT" : "SIGTERM"; }
+
+}  // namespace
 
 ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
@@ -18,6 +35,8 @@ ChiefCore::ChiefCore(ChiefConfig config)
                   .view = ownership_.view(),
                   .log_budget = LogBudget({.burst = 1024}),
                   .outbox = Outbox(config_.resend_ns)},
+      admission_(config_, members_, ownership_),
+      recovery_(config_, members_, ownership_, moves_),
       history_(config_),
       rounds_(config_),
       checkpoints_(config_, members_, ownership_, history_) {
@@ -34,28 +53,14 @@ ChiefCore::ChiefCore(ChiefConfig config)
           ? plan::cut_shards(config_.eval_files,
                              plan::eval_shard_bytes(config_.joining, config_.shard_bytes))
           : plan::cut_shards(config_.train_files, config_.shard_bytes);
-  had_input_ = config_.job.cluster.input_workers > 0;
 }
 
 // ---- events
 
 void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
   Turn turn(turn_state_, now_ns, effects);
-  turn_state_.start_ns = phase_ns_ = turn.now_ns();
-  turn.log(turn.event("start")
-               .add("run", config_.run)
-               .add("term", config_.term)
-               .add("plan", config_.plan_hash)
-               .add("train_shards", train_shards_.open_piece() > 0 ? 0 : train_shards())
-               .add("sealed_epochs", history_.sealed()));
-  // A stop may have come between the last epoch and its evaluation. Then the evaluation follows
-  // now.
-  if (config_.mode == wire::Purpose::kTrain && history_.trained() && history_.evaluated())
-    return finish(turn);
-  history_.drop_partial();
-  const bool no_input =
-      config_.mode == wire::Purpose::kTrain ? train_shards() == 0 : eval_ranges_.empty();
-  if (no_input) fail(turn, Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
+  turn_state_.start_ns = turn.now_ns();
+  begin_job(turn);
 }
 
 void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects,
@@ -64,33 +69,19 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   Turn turn(turn_state_, now_ns, effects);
   const wire::Envelope& envelope = message.envelope;
   const auto* hello = std::get_if<wire::Hello>(&message.body);
-  if (envelope.run != config_.run && (envelope.run != 0 || hello == nullptr)) {
-    defended(Defence::kChiefOtherRun);
-    const Error error{ErrorCode::kUnavailable,
-                      "this chief runs another job",
-                      {},
-                      "stop this process, or give it the address of its own chief"};
-    if (hello != nullptr) return refuse(turn, peer, error, envelope);
-    return turn.reply(peer, envelope, wire::Reject{error.code, error.what});
-  }
-  // Any process can claim a term. Only the run folder proves that a newer chief exists; the shell
-  // watches it (on_newer_term).
-  if (envelope.view.term > config_.term && !DP_MUTATE("old-chief-obeyed")) {
-    defended(Defence::kChiefNewerTermClaimed);
-    return turn.log_of(peer, turn.event("newer_term_claimed").add("term", envelope.view.term));
-  }
+  if (admission_.turns_away(turn, peer, message)) return;
   if (hello != nullptr) {
     // A worker that knows the run ends when it sees another plan. It repeats its Hello, and gets an
     // answer when the claims of the ps have shown that this chief may continue.
-    const bool waits = config_.new_plan && phase_ == Phase::kGathering && envelope.run != 0 &&
-                       hello->role != wire::Role::kPs;
+    const bool waits =
+        config_.new_plan && gathering() && envelope.run != 0 && hello->role != wire::Role::kPs;
     return waits ? void() : on_hello(turn, peer, *hello, envelope, identity);
   }
   Member* member = members_.find(peer);
   if (member == nullptr) {
-    member = rebind_by_heartbeat(peer, message.body, identity);
+    member = admission_.rebind(peer, message.body, identity);
   } else if (!identity.may_be(member->hello.role)) {  // the list of keys has changed
-    return refuse(turn, peer, wire::wrong_role(identity, member->hello.role), envelope);
+    return admission_.refuse(turn, peer, wire::wrong_role(identity, member->hello.role), envelope);
   }
   if (member == nullptr) {
     defended(Defence::kChiefUnknownPeer);
@@ -101,17 +92,121 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   if (member->left) return;  // late message after Goodbye
   member->heard_ns = turn.now_ns();
   member->cut_off = false;
-  if (member->silent) {
-    defended(Defence::kChiefMemberBack);
-    member->silent = false;
-    if (member->is_worker()) no_worker_ns_ = -1;
-    turn.log_of(peer, turn.event("back").add("who", member->name()));
-    turn.notice_of(peer, NoticeLevel::kInfo, str(member->full_name(), " is back"));
-    if (member->is_ps()) on_ps_returned(turn, *member);
-    if (member->is_input()) tell_inputs(turn);
-  }
+  if (std::exchange(member->silent, false)) on_back(turn, *member);
   handle(turn, *member, std::move(message));
 }
+
+void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
+  if (finished()) return;
+  Turn turn(turn_state_, now_ns, effects);
+  steps_max_ = std::max(steps_max_, steps_done());
+  check_silence(turn);
+  if (gathering()) place(turn);
+  if (!ending()) check_idle_leases(turn);
+  if (!ending()) check_ps(turn);
+  if (!ending()) check_moves(turn);
+  if (!ending()) check_workers(turn);
+  check_rounds(turn);
+  if (!ending()) check_save(turn);
+  if (gathering() && !stop_overdue(turn) && turn.now_ns() - phase_ns_ > config_.start_timeout_ns) {
+    fail(turn, recovery_.missing_ps());
+  } else if (!finished()) {
+    check_limits(turn);
+  }
+  turn.repeat(turn.outbox(), members_);
+  turn.repeat(checkpoints_.outbox(), members_);
+  if (!finished() && report_.progress_due(turn)) show_progress(turn);
+  turn.log_withheld();
+}
+
+void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> result,
+                             Effects& effects) {
+  if (finished()) return;
+  Turn turn(turn_state_, now_ns, effects);
+  handle(turn, checkpoints_.on_published(turn, checkpoint, result, stop_signal_ != 0));
+}
+
+/// If no epoch was sealed between the two checkpoints, only the lost partitions are restored from
+/// the older one. All other partitions still have the watermarks of the unsealed epochs. Otherwise
+/// they have dropped watermarks that the older checkpoint needs, and every partition is restored
+/// from it.
+void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& effects) {
+  if (finished()) return;
+  Turn turn(turn_state_, now_ns, effects);
+  if (ending()) return;
+  std::optional<Error> damage = checkpoints_.take_damage();
+  if (!damage) return;
+  if (!older) return fail(turn, std::move(*damage));
+  const bool some = restores_some_from(*older);
+  defended(some ? Defence::kChiefDamageSome : Defence::kChiefDamageAll);
+  checkpoints_.fall_back_to(turn, *older, damage->what, some);
+  if (moves_.under_way()) cancel_move(turn, "a checkpoint is damaged");
+  turn.outbox().drop<wire::Adopt>();
+  ownership_.take_back();
+  if (some) return restore(turn);
+  go_back_to(turn, std::move(*older));
+  if (!begun_) {
+    if (!recovery_.place_anew(turn, restore_point(), adopt_request()))
+      wait_for_ps(turn);  // place() runs when ps arrive
+    return;
+  }
+  // This includes the copies of a ps that is silent or leaving: they have dropped watermarks that
+  // the older checkpoint needs. The reconciliation after the next view finds how far the epochs are
+  // then.
+  ownership_.invalidate();
+  restore(turn);
+}
+
+void ChiefCore::on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects) {
+  if (finished()) return;
+  Turn turn(turn_state_, now_ns, effects);
+  if (Member* member = members_.find(peer)) member->cut_off = true;
+}
+
+void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
+  if (finished()) return;
+  Turn turn(turn_state_, now_ns, effects);
+  stop(turn, signal, "the chief");
+}
+
+void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
+  if (finished()) return;
+  Turn turn(turn_state_, now_ns, effects);
+  fail(turn, std::move(error));
+}
+
+void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects) {
+  if (finished()) return;
+  Turn turn(turn_state_, now_ns, effects);
+  for (Member& member : members_) {
+    if (member.left || member.hello.role != ended.role || member.hello.index != ended.index ||
+        member.hello.pid != ended.pid) {
+      continue;
+    }
+    member.left = true;  // a process that takes its index does not wait
+    turn.outbox().answered(member);
+    turn.log(turn.event("process_ended").add("who", member.name()).add("pid", ended.pid));
+    if (ending()) continue;
+    if (member.is_worker()) {
+      if (!std::exchange(member.silent, true)) report_.note_worker_lost();
+      take_back_leases(turn, member, true);
+    } else if (member.is_input()) {
+      on_inputs_changed(turn);
+    } else {
+      on_ps_lost(turn, member, "its process ended");
+    }
+  }
+  if (ended.stop_signal != 0) stop(turn, ended.stop_signal, str("process ", ended.pid));
+  if (phase_ == Phase::kStopping) finish_if_alone(turn);
+}
+
+void ChiefCore::on_newer_term(int64_t now_ns, uint32_t term, Effects& effects) {
+  if (finished() || term <= config_.term) return;
+  Turn turn(turn_state_, now_ns, effects);
+  supersede(turn, term);
+}
+
+// ---- messages
 
 void ChiefCore::handle(Turn& turn, Member& member, wire::Message&& message) {
   // The envelope names the view that the member knows. If it is old, send the current one again.
@@ -122,194 +217,163 @@ void ChiefCore::handle(Turn& turn, Member& member, wire::Message&& message) {
     turn.send(member, ownership_.view());
   }
   wire::Body& body = message.body;
-  const RequestId request = message.envelope.request;
   if (auto* heartbeat = std::get_if<wire::Heartbeat>(&body))
     return on_heartbeat(turn, member, std::move(*heartbeat));
   if (auto* goodbye = std::get_if<wire::Goodbye>(&body))
     return on_goodbye(turn, member, std::move(*goodbye));
   if (ending()) return;
   if (const auto* leave = std::get_if<wire::Leave>(&body)) return on_leave(turn, member, *leave);
-  if (member.is_worker()) {
-    if (auto* lease = std::get_if<wire::LeaseRequest>(&body))
-      return on_lease_request(turn, member, *lease, request);
-    if (auto* progress = std::get_if<wire::ShardProgress>(&body))
-      return on_shard_progress(turn, member, *progress);
-    if (auto* failed = std::get_if<wire::ShardFailed>(&body))
-      return on_shard_failed(turn, member, *failed);
-    if (auto* report = std::get_if<wire::EvalReport>(&body))
-      return on_eval_report(turn, member, std::move(*report));
-    if (auto* report = std::get_if<wire::PredictReport>(&body)) {
-      return on_predict_report(turn, member, std::move(*report), std::move(message.values));
-    }
-  } else if (member.is_ps()) {
-    if (auto* adopted = std::get_if<wire::Adopted>(&body))
-      return on_adopted(turn, member, *adopted);
-    if (auto* status = std::get_if<wire::StatusReply>(&body))
-      return on_status(turn, member, std::move(*status));
-    if (auto* frozen = std::get_if<wire::Frozen>(&body)) {
-      const auto failure = moves_.on_frozen(turn, member, std::move(*frozen),
-                                            std::move(message.values), adopt_request());
-      return failure ? cancel_move(turn, *failure) : void();
-    }
-    if (auto* saved = std::get_if<wire::Saved>(&body))
-      return handle(turn, checkpoints_.on_saved(turn, member, std::move(*saved)));
-  }
-  if (std::holds_alternative<wire::Reject>(body)) {
-    const auto& reject = std::get<wire::Reject>(body);
-    return turn.log_of(member.peer, turn.event("rejected")
-                                        .add("who", member.name())
-                                        .add("what", std::string_view(reject.what).substr(0, 256)));
+  if (member.is_worker() && handle_of_worker(turn, member, message)) return;
+  if (member.is_ps() && handle_of_ps(turn, member, message)) return;
+  if (const auto* reject = std::get_if<wire::Reject>(&body)) {
+    const std::string_view what = reject->what;
+    return turn.log_of(
+        member.peer,
+        turn.event("rejected").add("who", member.name()).add("what", what.substr(0, 256)));
   }
   turn.send(
       member,
       wire::Reject{ErrorCode::kMalformed, str("not a message for the chief from ", member.name())},
-      request);
+      message.envelope.request);
 }
 
-void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
-  if (finished()) return;
-  Turn turn(turn_state_, now_ns, effects);
-  steps_max_ = std::max(steps_max_, steps_done());
-  check_silence(turn);
-  if (phase_ == Phase::kGathering) place(turn);
-  if (!ending()) check_idle_leases(turn);
-  if (!ending()) check_ps(turn);
-  if (!ending()) check_moves(turn);
-  if (!ending()) check_workers(turn);
-  if (config_.job.train.steps > 0 && phase_ == Phase::kTraining) check_pass_end(turn);
-  if (rounds_.due(turn) && (phase_ == Phase::kReconciling || phase_ == Phase::kCompleting)) {
-    begin_round(turn);
+/// Handles a message that only workers send. Returns false if it is another one.
+bool ChiefCore::handle_of_worker(Turn& turn, Member& member, wire::Message& message) {
+  wire::Body& body = message.body;
+  if (const auto* lease = std::get_if<wire::LeaseRequest>(&body)) {
+    on_lease_request(turn, member, *lease, message.envelope.request);
+  } else if (const auto* progress = std::get_if<wire::ShardProgress>(&body)) {
+    on_shard_progress(turn, member, *progress);
+  } else if (const auto* failed = std::get_if<wire::ShardFailed>(&body)) {
+    on_shard_failed(turn, member, *failed);
+  } else if (auto* evaluated = std::get_if<wire::EvalReport>(&body)) {
+    on_eval_report(turn, member, std::move(*evaluated));
+  } else if (auto* predicted = std::get_if<wire::PredictReport>(&body)) {
+    on_predict_report(turn, member, std::move(*predicted), std::move(message.values));
+  } else {
+    return false;
   }
-  if (!ending()) check_save(turn);
-  if (!finished()) check_limits(turn);
-  const auto again = [&](wire::Role role, Incarnation to, uint32_t thread,
-                         const Outbox::Request& request) {
-    const Member* member = members_.find(role, to, thread);
-    if (member != nullptr) turn.send_again(*member, request);
-  };
-  turn.outbox().tick(turn.now_ns(), again);
-  checkpoints_.outbox().tick(turn.now_ns(), again);
-  if (!finished() && report_.progress_due(turn)) show_progress(turn);
-  turn.log_withheld();
+  return true;
 }
 
-void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
-  if (finished()) return;
-  Turn turn(turn_state_, now_ns, effects);
-  if (!ending()) fail(turn, std::move(error));
+/// Handles a message that only ps send. Returns false if it is another one.
+bool ChiefCore::handle_of_ps(Turn& turn, Member& member, wire::Message& message) {
+  wire::Body& body = message.body;
+  if (const auto* adopted = std::get_if<wire::Adopted>(&body)) {
+    on_adopted(turn, member, *adopted);
+  } else if (auto* status = std::get_if<wire::StatusReply>(&body)) {
+    on_status(turn, member, std::move(*status));
+  } else if (auto* frozen = std::get_if<wire::Frozen>(&body)) {
+    const auto failure = moves_.on_frozen(turn, member, std::move(*frozen),
+                                          std::move(message.values), adopt_request());
+    if (failure) cancel_move(turn, *failure);
+  } else if (auto* saved = std::get_if<wire::Saved>(&body)) {
+    handle(turn, checkpoints_.on_saved(turn, member, std::move(*saved)));
+  } else {
+    return false;
+  }
+  return true;
 }
 
-// ---- time
+void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat) {
+  // Metrics of another model are ignored.
+  if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {
+    report_.take_metrics(heartbeat.recent, phase_ == Phase::kTraining);
+  }
+  if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
+    moves_.take_report(ps_key(member), heartbeat);
+  const wire::Failure failure = std::exchange(heartbeat.failure, {});
+  keep_last(member, std::move(heartbeat));
+  if (ending()) return;
+  // A ps that owns nothing cannot end the job.
+  if (!failure.what.empty() && member.is_ps() && ownership_.concerns(ps_key(member)))
+    return fail(turn, Error{failure.code,
+                            str(member.full_name(), ": ", failure.what),
+                            {},
+                            failure.hint,
+                            failure.id});
+  const History& history = history_;
+  admission_.answer_heartbeat(
+      turn, member, DP_MUTATE("sealed-before-published") ? history.complete() : history.sealed());
+}
 
-void ChiefCore::check_silence(Turn& turn) {
-  // A core that loads its partitions may be silent for longer.
-  const auto ps_silence_max_ns = [&](const Member& member) {
-    return ownership_.adopting(ps_key(member))
-               ? std::max(config_.member_silence_ns, config_.lease_stall_ns)
-               : config_.member_silence_ns;
-  };
-  for (Member& member : members_) {
-    if (member.left) continue;
-    const int64_t silence_ns = turn.now_ns() - member.heard_ns;
-    if (member.is_worker() && !member.silent && silence_ns > config_.lease_ns &&
-        !DP_MUTATE("no-lease-expiry")) {
-      member.silent = true;
-      if (ending()) continue;
-      defended(Defence::kChiefLeaseExpired);
-      ++workers_lost_;
-      log_silent(turn, member);
-      turn.notice_of(member.peer, NoticeLevel::kWarning,
-                     str(member.full_name(), " is silent: its shards go to others"));
-      take_back_leases(turn, member, true);
-    } else if (member.is_ps() && !member.silent && silence_ns > ps_silence_max_ns(member)) {
-      member.silent = true;
-      if (ending()) continue;
-      log_silent(turn, member);
-      on_ps_lost(turn, member, str("silent for ", silence_ns / kSecond, " s"));
-    } else if (member.is_input() && !member.silent && silence_ns > config_.lease_ns) {
-      member.silent = true;
-      if (ending()) continue;
-      log_silent(turn, member);
-      turn.notice_of(member.peer, NoticeLevel::kWarning,
-                     str(member.full_name(), " is silent: others read instead"));
-      tell_inputs(turn);
+void ChiefCore::on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye) {
+  keep_last(member, std::move(goodbye.last));
+  member.left = true;
+  turn.outbox().answered(member);
+  checkpoints_.outbox().answered(member);
+  turn.log_of(member.peer, turn.event("goodbye").add("who", member.name()));
+  if (ending()) return finish_if_alone(turn);
+  if (member.is_ps()) return on_ps_lost(turn, member, "it ended");
+  turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
+  if (member.is_input()) return on_inputs_changed(turn);
+  take_back_leases(turn, member, false);
+}
+
+/// SIGINT or SIGTERM to a process that `downpour train` started stops the whole job. A signal to a
+/// process that was started by hand removes that process from the job.
+void ChiefCore::on_leave(Turn& turn, Member& member, const wire::Leave& leave) {
+  const bool first = std::exchange(member.stop_signal, stop_signal_from(leave.signal)) == 0;
+  const std::string receiver = member.full_name();
+  if (first)
+    turn.log(turn.event("leave").add("who", member.name()).add("signal", member.stop_signal));
+  if (config_.local) {
+    if (first && stop_signal_ == 0) {
+      turn.notice(NoticeLevel::kInfo,
+                  str(receiver, " received ", signal_name(member.stop_signal), ": the job stops"));
     }
-    if (ending()) return;
+    return stop(turn, member.stop_signal, receiver);
   }
+  if (member.is_ps() && moves_.begin_leaving(turn, member))
+    stop(turn, member.stop_signal, receiver);
 }
 
-void ChiefCore::check_idle_leases(Turn& turn) {
-  if (!leasing() || DP_MUTATE("no-lease-expiry")) return;
-  const auto idle = table_.idle(turn.now_ns() - config_.lease_idle_ns,
-                                turn.now_ns() - config_.lease_stall_ns, config_.joining.in_order);
-  for (const LeaseTable::Held& held : idle) {
-    // A worker that sends nothing at all may have died. Then the time limit for its silence ends
-    // the lease, and counts a failed attempt.
-    const Member* worker = members_.find_worker(held.worker);
-    if (worker != nullptr && worker->live() &&
-        turn.now_ns() - worker->heard_ns > config_.heartbeat_ns) {
-      continue;
-    }
-    defended(Defence::kChiefLeaseIdle);
-    turn.log(turn.event("idle")
-                 .add("epoch", table_.epoch())
-                 .add("shard", held.shard)
-                 .add("attempt", table_.holder(held.shard, held.worker)->attempt));
-    revoke(turn, held.shard, held.worker);
+// ---- members
+
+void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
+                         const wire::Envelope& envelope, const wire::PeerIdentity& identity) {
+  if (ending()) {
+    const Error error{ErrorCode::kUnavailable, "the job has ended"};
+    return admission_.refuse(turn, peer, error, envelope);
   }
+  Result<Member*> admitted = admit(turn, peer, hello, identity);
+  if (!admitted) return admission_.refuse(turn, peer, admitted.error(), envelope);
+  if (*admitted == nullptr) return;  // undecided: it repeats its Hello
+  Member& member = **admitted;
+  member.key = identity.key;
+  if (!member.welcomes.allows(turn.now_ns())) return;
+  admission_.welcome(turn, member, envelope.request, train_shards());
+  turn.repeat_to(member, turn.outbox());
+  turn.repeat_to(member, checkpoints_.outbox());
+  if (gathering()) return place(turn);
+  if (member.is_ps()) restore(turn);
+  if (member.is_input()) on_inputs_changed(turn);
 }
 
-void ChiefCore::check_limits(Turn& turn) {
-  const int64_t in_phase_ns = turn.now_ns() - phase_ns_;
-  switch (phase_) {
-    case Phase::kGathering:
-      if (stop_overdue(turn)) return end_unsaved(turn);
-      if (in_phase_ns > config_.start_timeout_ns) {
-        const bool none = members_.ps_live() == 0;
-        fail(turn, Error{none ? ErrorCode::kUnavailable : ErrorCode::kPeersLost,
-                         missing_ps(),
-                         {},
-                         "start the missing ps, or set cluster.ps to what there is"});
-      }
-      return;
-    case Phase::kAdopting:
-    case Phase::kReconciling:
-      if (stop_overdue(turn)) end_unsaved(turn);
-      return;
-    case Phase::kStopping:
-      if (in_phase_ns > config_.goodbye_wait_ns) finish(turn);
-      return;
-    default:
-      return;
+Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
+                                 const wire::PeerIdentity& identity) {
+  const Admission::Scope scope{.gathering = gathering(), .sealed_epochs = history_.sealed()};
+  DP_TRY(const Admission::Verdict verdict, admission_.examine(turn, peer, hello, identity, scope));
+  if (verdict.waits) return nullptr;
+  if (verdict.known != nullptr) {
+    if (verdict.returned && verdict.known->is_ps()) on_ps_returned(turn, *verdict.known);
+    return verdict.known;
   }
+  for (Member* displaced : verdict.displaced) {
+    if (displaced->is_ps()) on_ps_lost(turn, *displaced, "it was started anew");
+    replace(turn, *displaced);
+  }
+  DP_TRY(Member * oldest, admission_.room_for(hello.role));
+  if (oldest != nullptr) replace(turn, *oldest);
+  const bool placed = !gathering();
+  Member& member = admission_.add(turn, peer, std::move(hello));
+  if (!member.is_ps()) return &member;
+  if (placed && ownership_.whole()) {
+    turn.notice_of(peer, NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
+  }
+  on_ps_returned(turn, member);  // it may have been replaced before, by a process that is gone now
+  return &member;
 }
-
-void ChiefCore::check_workers(Turn& turn) {
-  if (members_.workers_live() > 0) {
-    no_worker_ns_ = -1;
-    return;
-  }
-  if (no_worker_ns_ < 0) {
-    no_worker_ns_ = had_worker_ ? turn.now_ns() : turn.start_ns();
-    if (had_worker_) turn.notice(NoticeLevel::kWarning, "no worker is left: waiting for one");
-  }
-  if (!leasing()) return;  // workers have nothing to do now
-  const int64_t wait_ns = had_worker_ ? config_.workers_wait_ns : config_.start_timeout_ns;
-  if (turn.now_ns() - no_worker_ns_ <= wait_ns) return;
-  if (const int signal = signal_of_departed_workers(); signal != 0)
-    return stop(turn, signal, "the last worker");
-  fail(turn, had_worker_ ? Error{ErrorCode::kPeersLost,
-                                 str("no worker came back within ", wait_ns / kSecond, " s"),
-                                 {},
-                                 "run the job again: it goes on from the newest checkpoint"}
-                         : Error{ErrorCode::kUnavailable,
-                                 str("no worker came within ", wait_ns / kSecond, " s (",
-                                     config_.workers_expected, " expected)"),
-                                 {},
-                                 "start workers with the chief's address"});
-}
-
-// ---- sending, the end
 
 void ChiefCore::replace(Turn& turn, Member& member) {
   report_.keep_figures(member);
@@ -319,65 +383,141 @@ void ChiefCore::replace(Turn& turn, Member& member) {
   members_.remove(member);
 }
 
-void ChiefCore::fail(Turn& turn, Error error) {
+void ChiefCore::on_back(Turn& turn, Member& member) {
+  admission_.report_return(turn, member);
+  if (member.is_ps()) on_ps_returned(turn, member);
+  if (member.is_input()) on_inputs_changed(turn);
+}
+
+void ChiefCore::on_inputs_changed(Turn& turn) {
   if (ending()) return;
-  turn.log(turn.event("failed")
-               .add("code", exit_code(error.code))
-               .add("what", error.what)
-               .add("where", error.where));
-  const int32_t code = exit_code(error.code);
-  const std::string reason =
-      error.where.empty() ? error.what : str(error.what, " (", error.where, ")");
-  error_ = std::move(error);
-  begin_stop(turn, code, reason);
+  share_stream();
+  admission_.send_inputs(turn);
 }
 
-void ChiefCore::begin_stop(Turn& turn, int32_t code, std::string reason) {
-  code_ = code;
-  turn.outbox().clear();
-  checkpoints_.drop();
-  enter(turn, Phase::kStopping);
-  bool waiting = false;
-  for (const Member& member : members_) {
+void ChiefCore::check_silence(Turn& turn) {
+  for (Member& member : members_) {
     if (member.left) continue;
-    turn.ask(member, wire::Stop{code, reason});
-    waiting |= member.live();
+    if (admission_.falls_silent(turn, member)) {
+      if (ending()) continue;
+      on_silent(turn, member);
+    }
+    if (ending()) return;
   }
-  if (!waiting) finish(turn);
 }
 
-/// Finishes if no live member is left to answer the Stop.
-void ChiefCore::finish_if_alone(Turn& turn) {
-  const bool waiting = members_.count([](const Member& m) { return m.live(); }) > 0;
-  if (!waiting && !finished()) finish(turn);
+void ChiefCore::on_silent(Turn& turn, Member& member) {
+  const int64_t silence_ns = turn.now_ns() - member.heard_ns;
+  admission_.report_silence(turn, member);
+  if (member.is_ps())
+    return on_ps_lost(turn, member, str("silent for ", silence_ns / kSecond, " s"));
+  if (member.is_input()) return on_inputs_changed(turn);
+  report_.note_worker_lost();
+  take_back_leases(turn, member, true);
 }
 
-/// Ends this chief without a message to the members, because they belong to the newer chief.
-void ChiefCore::supersede(Turn& turn, uint32_t term) {
-  if (finished()) return;
-  defended(Defence::kChiefSuperseded);
-  turn.log(turn.event("superseded").add("by_term", term));
-  error_ =
-      Error{ErrorCode::kUnavailable,
-            str("a newer chief (term ", term, ") has taken over this run from term ", config_.term),
-            config_.job.run_dir, "let the newer one finish; this one has stopped"};
-  code_ = exit_code(error_->code);
-  finish(turn);
+void ChiefCore::check_workers(Turn& turn) {
+  auto error = admission_.check_workers(turn, leasing());
+  if (!error) return;
+  if (const int signal = admission_.signal_of_departed_workers(); signal != 0)
+    return stop(turn, signal, "the last worker");
+  fail(turn, std::move(*error));
 }
 
-void ChiefCore::on_newer_term(int64_t now_ns, uint32_t term, Effects& effects) {
-  if (finished() || term <= config_.term) return;
-  Turn turn(turn_state_, now_ns, effects);
-  supersede(turn, term);
+// ---- owners
+
+/// Assigns an owner to every partition when enough ps have joined.
+void ChiefCore::place(Turn& turn) {
+  const Recovery::Plan plan = recovery_.plan(turn, history_.sealed());
+  if (!plan.ready) return;
+  if (plan.refused) return leave_job(turn, *plan.refused);
+  const RestorePoint& point = restore_point();
+  if (auto valid = check_images(point.images, ownership_.partition_count()); !valid) {
+    valid.error().where = point.folder;
+    return fail(turn, std::move(valid).error());
+  }
+  begin_placing(turn, plan.claimed());
+  recovery_.place(turn, plan, point, adopt_request());
+  if (ownership_.ready()) publish_view(turn);
 }
 
-void ChiefCore::finish(Turn& turn) {
-  enter(turn, Phase::kFinished);
-  turn.outbox().clear();
-  Finish effect{.code = code_, .error = error_, .summary = summary(turn)};
-  effect.summary.already_finished = config_.mode == wire::Purpose::kTrain && code_ == 0 && !begun_;
-  turn.log(turn.event("finish").add("code", code_).add("sealed_epochs", history_.sealed()));
-  turn.emit(std::move(effect));
+void ChiefCore::publish_view(Turn& turn) {
+  recovery_.publish_view(turn);
+  if (DP_MUTATE("round-survives-a-change-of-ownership") && phase() == Phase::kCompleting) return;
+  on_view_published(turn, recovery_.take_rolled_back());
+}
+
+void ChiefCore::on_adopted(Turn& turn, Member& member, const wire::Adopted& adopted) {
+  switch (recovery_.on_adopted(turn, member, adopted)) {
+    case Recovery::AdoptEvent::kNone:
+      return;
+    case Recovery::AdoptEvent::kMoveFailed:
+      return cancel_move(turn, str(member.full_name(), ": ", adopted.error));
+    case Recovery::AdoptEvent::kDamaged: {
+      const bool in_use = config_.mode != wire::Purpose::kTrain && begun_;
+      auto error = checkpoints_.on_damage(turn, member, adopted, in_use);
+      return error ? fail(turn, std::move(*error)) : void();
+    }
+    case Recovery::AdoptEvent::kAdopted:
+      return ownership_.ready() ? publish_view(turn) : void();
+  }
+}
+
+void ChiefCore::on_ps_lost(Turn& turn, Member& member, const std::string& why) {
+  const Recovery::Loss loss = recovery_.lose(turn, member, why);
+  if (loss.partitions > 0) {
+    report_.note_ps_lost(member);
+    // This comes before a view that may follow, so that it does not interrupt what that view
+    // begins.
+    interrupt(turn, str(member.name(), " was lost"));
+  }
+  if (loss.ends_move) return cancel_move(turn, str(member.name(), " was lost"));
+  if (loss.partitions == 0) return;
+  // The next view may have waited only for this core. Or the partitions assigned to it are still
+  // with their live owner; then no view is needed.
+  if (ownership_.ready()) return publish_view(turn);
+  if (ownership_.whole()) continue_phase(turn);
+}
+
+void ChiefCore::on_ps_returned(Turn& turn, Member& member) {
+  if (recovery_.reinstate(member) == 0) return;
+  if (ownership_.ready()) return publish_view(turn);
+  if (ownership_.whole()) continue_phase(turn);
+}
+
+void ChiefCore::restore(Turn& turn) {
+  // If a manifest is being written, its result decides from which checkpoint they are restored.
+  if (ending() || gathering() || checkpoints_.publishing()) return;
+  recovery_.restore(turn, restore_point(), adopt_request());
+}
+
+void ChiefCore::check_ps(Turn& turn) {
+  restore(turn);
+  if (ending() || gathering()) return;
+  moves_.probe_ps(turn);
+  if (auto overdue = recovery_.overdue(turn)) {
+    if (overdue->member == nullptr) return fail(turn, std::move(overdue->error));
+    defended(Defence::kChiefAdoptTimeout);
+    on_ps_lost(turn, *overdue->member, overdue->why);
+    return replace(turn, *overdue->member);
+  }
+  if (auto error = recovery_.check_none(turn)) fail(turn, std::move(*error));
+}
+
+/// Begins the next move if one is wanted, and cancels one that takes too long.
+void ChiefCore::check_moves(Turn& turn) {
+  moves_.check_leaving();
+  if (moves_.overdue(turn)) {
+    moves_.blame_target(turn);
+    cancel_move(turn, "it took too long");
+  }
+  moves_.dismiss_drained_ps(turn);
+  if (moves_.may_begin(turn) && may_move(turn)) moves_.begin_next(turn);
+}
+
+void ChiefCore::cancel_move(Turn& turn, const std::string& why) {
+  moves_.cancel(turn, why);
+  if (ownership_.ready()) publish_view(turn);
 }
 
 }  // namespace downpour::chief

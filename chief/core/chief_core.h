@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "chief/core/admission.h"
 #include "chief/core/checkpoints.h"
 #include "chief/core/evaluation.h"
 #include "chief/core/events.h"
@@ -19,6 +20,7 @@
 #include "chief/core/prediction.h"
 #include "chief/core/ps_cores.h"
 #include "chief/core/quarantine.h"
+#include "chief/core/recovery.h"
 #include "chief/core/report.h"
 #include "chief/core/rounds.h"
 #include "chief/core/stragglers.h"
@@ -77,73 +79,65 @@ class ChiefCore {
   uint32_t train_shards() const { return train_shards_.count(); }
 
  private:
-  // chief_core.cc: events, time, sending, the end
+  bool ending() const { return (phase_ == Phase::kStopping || phase_ == Phase::kFinished); }
+  bool gathering() const { return phase_ == Phase::kGathering; }
+  const RestorePoint& restore_point() { return checkpoints_.newest(); }
+
+  // messages
   void handle(Turn& turn, Member& member, wire::Message&& message);
-  void check_silence(Turn& turn);
-  void check_idle_leases(Turn& turn);
-  void check_limits(Turn& turn);
-  void check_workers(Turn& turn);
-  void fail(Turn& turn, Error error);
-  void begin_stop(Turn& turn, int32_t code, std::string reason);
-  void finish(Turn& turn);
-  void finish_if_alone(Turn& turn);
-  void supersede(Turn& turn, uint32_t term);
-  bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
+  bool handle_of_worker(Turn& turn, Member& member, wire::Message& message);
+  bool handle_of_ps(Turn& turn, Member& member, wire::Message& message);
+  void on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat);
+  void on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye);
+  void on_leave(Turn& turn, Member& member, const wire::Leave& leave);
 
-  // chief_core_summary.cc: display and log
-  void show_progress(Turn& turn);
-  void log_silent(Turn& turn, const Member& member);
-  JobSummary summary(const Turn& turn) const;
-
-  // chief_core_members.cc: members that join and leave
+  // members
   void on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope,
                 const wire::PeerIdentity& identity);
   Result<Member*> admit(Turn& turn, PeerKey peer, wire::Hello hello,
                         const wire::PeerIdentity& identity);
-  Result<Member*> admit_ps(Turn& turn, PeerKey peer, wire::Hello hello);
-  Result<Member*> admit_worker(Turn& turn, PeerKey peer, wire::Hello hello);
-  wire::InputList input_list() const;
-  void tell_inputs(Turn& turn);
-  void share_stream();
-  void welcome(Turn& turn, Member& member, RequestId request);
-  void refuse(Turn& turn, PeerKey peer, const Error& error, const wire::Envelope& envelope);
-  bool make_room(Turn& turn, wire::Role role);
-  enum class IndexConflict : uint8_t { kWait, kRefused, kReplaced };
-  IndexConflict index_conflict(Turn& turn, Member& old, const wire::Hello& hello);
+  void on_back(Turn& turn, Member& member);
+  void on_silent(Turn& turn, Member& member);
+  void on_inputs_changed(Turn& turn);
   void replace(Turn& turn, Member& member);
-  Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
-                              const wire::PeerIdentity& identity);
-  void on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat);
-  void on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye);
-  std::optional<uint32_t> owner_of(const Member& member) const {
-    return member.is_ps() ? ownership_.owner_number(ps_key(member)) : std::nullopt;
-  }
-  std::string missing_ps() const;
+  void check_silence(Turn& turn);
+  void check_workers(Turn& turn);
 
-  // chief_core_recovery.cc: placing partitions, loss of a ps, reconciliation
-  struct Claim {
-    const Member* by = nullptr;
-    ViewId ownership_generation;
-  };
+  // owners
   void place(Turn& turn);
-  std::vector<Claim> best_claims(const std::vector<Member*>& cores) const;
-  const Member* drop_claims_of_other_plans(std::vector<Claim>& claims) const;
-  void refuse_data(Turn& turn, const Member& holder);
-  void adopt(Turn& turn, Member& member, std::vector<PartitionId> partitions,
-             ViewId ownership_generation);
-  void spread(Turn& turn, const std::vector<PartitionId>& partitions,
-              const std::vector<Member*>& cores, ViewId ownership_generation);
-  void on_adopted(Turn& turn, Member& member, const wire::Adopted& adopted);
   void publish_view(Turn& turn);
+  void on_adopted(Turn& turn, Member& member, const wire::Adopted& adopted);
   void on_ps_lost(Turn& turn, Member& member, const std::string& why);
   void on_ps_returned(Turn& turn, Member& member);
   void restore(Turn& turn);
-  Member* successor_of(const wire::Owner& was);
-  void give_ranges(Turn& turn, const std::vector<Member*>& cores);
-  // chief_core_damage.cc: fallback from a damaged checkpoint
-  void on_damage(Turn& turn, const Member& member, const wire::Adopted& adopted);
-  void go_back_all(Turn& turn, uint32_t sealed_epochs);
   void check_ps(Turn& turn);
+  void check_moves(Turn& turn);
+  void cancel_move(Turn& turn, const std::string& why);
+
+  // chief_core_phases.cc: the start, time limits, the end
+  void begin_job(Turn& turn);
+  void begin_placing(Turn& turn, bool claimed);
+  bool restores_some_from(const ResumeState& older) const {
+    return begun_ && older.sealed_epochs == history_.sealed();
+  }
+  void go_back_to(Turn& turn, ResumeState&& older);
+  void wait_for_ps(Turn& turn) { enter(turn, Phase::kGathering); }
+  void check_idle_leases(Turn& turn);
+  void check_rounds(Turn& turn);
+  void check_limits(Turn& turn);
+  void fail(Turn& turn, Error error);
+  void leave_job(Turn& turn, Error error);
+  void begin_stop(Turn& turn, int32_t code, std::string reason);
+  void finish(Turn& turn);
+  void finish_if_alone(Turn& turn);
+  void supersede(Turn& turn, uint32_t term);
+
+  // chief_core_summary.cc
+  void show_progress(Turn& turn);
+  JobSummary summary(const Turn& turn) const;
+
+  // chief_core_reconcile.cc: what a change of owners means for the job
+  void on_view_published(Turn& turn, bool rolled_back);
   void interrupt(Turn& turn, const std::string& why);
   void continue_phase(Turn& turn);
   void reconcile(Turn& turn);
@@ -152,24 +146,18 @@ class ChiefCore {
   void roll_back_to(Turn& turn, uint32_t epoch);
   void take_lacking(Turn& turn, const RoundOutcome& outcome);
 
-  // chief_core_recovery.cc: moves
-  void check_moves(Turn& turn);
   bool may_move(const Turn& turn) const;
-  void cancel_move(Turn& turn, const std::string& why);
   wire::Adopt adopt_request() const;
   /// Returns true if every partition has a live owner and no move is in progress.
   bool settled() const { return ownership_.whole() && !moves_.under_way(); }
 
-  // chief_core_stop.cc: stop signals to this process and to members
+  // chief_core_stop.cc: stop signals
   void stop(Turn& turn, int signal, const std::string& receiver);
   void end_unsaved(Turn& turn);
   bool members_hold_state() const;
   bool stop_overdue(const Turn& turn) const {
     return stop_signal_ != 0 && turn.now_ns() - stop_ns_ > config_.stop_save_ns;
   }
-  void on_leave(Turn& turn, Member& member, const wire::Leave& leave);
-  void leave_ps(Turn& turn, Member& member);
-  int signal_of_departed_workers() const;
 
   // chief_core_work.cc: epochs, rounds, evaluation, prediction
   void begin_work(Turn& turn);
@@ -186,6 +174,7 @@ class ChiefCore {
   Result<wire::ShardCounts> settle(const RoundOutcome& outcome) const;
   void begin_evaluation(Turn& turn);
   void begin_prediction(Turn& turn);
+  void share_stream();
   void open_pass(Turn& turn, const wire::Lease& pattern);
   void add_shards(uint32_t count);
   void add_shards_of_earlier_chief(const wire::Lease& lease);
@@ -264,13 +253,10 @@ class ChiefCore {
   Ownership ownership_;
   Moves moves_;
   TurnState turn_state_;
-  bool begun_ = false;        // work has begun under the first view
-  bool rolled_back_ = false;  // some partition was restored or began empty since the newest view
-  bool claimed_ = false;      // partitions were claimed, so leases of an earlier chief may exist
-  int64_t claims_ns_ = -1;    // when the wait for the remaining claims began; -1: not yet
-  int64_t no_ps_ns_ = -1;     // since when there is no live ps; -1: there is one
-  uint32_t ps_lost_ = 0;
-  Incarnation last_lost_{};
+  Admission admission_;
+  Recovery recovery_;
+  bool begun_ = false;    // work has begun under the first view
+  bool claimed_ = false;  // partitions were claimed, so leases of an earlier chief may exist
 
   History history_;
   LeaseTable table_;
@@ -302,10 +288,6 @@ class ChiefCore {
   int32_t code_ = 0;
   std::optional<Error> error_;
 
-  bool had_input_ = false;  // there was or will be an input process: workers get InputLists
-  bool had_worker_ = false;
-  int64_t no_worker_ns_ = -1;  // since when there is no live worker; -1: there is one
-  uint32_t workers_lost_ = 0;
   uint32_t attempts_repeated_ = 0, backups_ = 0;
 };
 

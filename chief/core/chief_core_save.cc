@@ -36,13 +36,6 @@ bool ChiefCore::save_due(const Turn& turn) const {
          checkpoints_.due(turn, steps());
 }
 
-void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> result,
-                             Effects& effects) {
-  if (finished()) return;
-  Turn turn(turn_state_, now_ns, effects);
-  handle(turn, checkpoints_.on_published(turn, checkpoint, result, stop_signal_ != 0));
-}
-
 void ChiefCore::handle(Turn& turn, const SaveResult& result) {
   switch (result.event) {
     case SaveEvent::kNone:

@@ -5,26 +5,6 @@
 
 namespace downpour::chief {
 
-namespace {
-
-constexpr int kInterruptSignal = 2;
-constexpr int kTerminateSignal = 15;
-
-/// A peer may report any number. Only these two request a stop.
-int stop_signal_from(uint32_t reported) {
-  return reported == uint32_t(kInterruptSignal) ? kInterruptSignal : kTerminateSignal;
-}
-
-const char* signal_name(int signal) { return signal == kInterruptSignal ? "SIGINT" : "SIGTERM"; }
-
-}  // namespace
-
-void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
-  if (finished()) return;
-  Turn turn(turn_state_, now_ns, effects);
-  stop(turn, signal, "the chief");
-}
-
 /// A signal to a process group reaches every process, so each of them reports it. Only the first
 /// report has an effect. A job that is ending keeps its exit status.
 void ChiefCore::stop(Turn& turn, int signal, const std::string& receiver) {
@@ -61,59 +41,6 @@ void ChiefCore::end_unsaved(Turn& turn) {
 bool ChiefCore::members_hold_state() const {
   if (claimed_) return true;
   return members_.count([](const Member& m) { return m.live() && !m.hello.claims.empty(); }) > 0;
-}
-
-void ChiefCore::on_leave(Turn& turn, Member& member, const wire::Leave& leave) {
-  const bool first = std::exchange(member.stop_signal, stop_signal_from(leave.signal)) == 0;
-  const std::string receiver = member.full_name();
-  if (first)
-    turn.log(turn.event("leave").add("who", member.name()).add("signal", member.stop_signal));
-  if (config_.local) {
-    if (first && stop_signal_ == 0) {
-      turn.notice(NoticeLevel::kInfo,
-                  str(receiver, " received ", signal_name(member.stop_signal), ": the job stops"));
-    }
-    return stop(turn, member.stop_signal, receiver);
-  }
-  if (member.is_ps()) leave_ps(turn, member);
-}
-
-/// Removes a ps that was started by hand. Its partitions move to other ps. Without another ps the
-/// job stops, because the state in its memory would be lost.
-void ChiefCore::leave_ps(Turn& turn, Member& member) {
-  const auto same_process = [&](const Member& m) {
-    return m.is_ps() && m.incarnation() == member.incarnation();
-  };
-  const bool holds = members_.find_if([&](const Member& m) {
-    return same_process(m) &&
-           (ownership_.concerns(ps_key(m)) || (!ownership_.published() && !m.hello.claims.empty()));
-  }) != nullptr;
-  const auto stays = [&](const Member& m) { return m.is_ps() && !m.leaving && !same_process(m); };
-  const bool others =
-      members_.find_if([&](const Member& m) { return stays(m) && m.live(); }) != nullptr;
-  if (holds && (!others || config_.moves_folder.empty())) {
-    // The ps repeats its Leave. By then a lost ps may be back, and lost partitions have an owner.
-    const bool awaited = members_.find_if([&](const Member& m) {
-      return stays(m) && !m.live() && turn.now_ns() - m.heard_ns < config_.ps_wait_ns;
-    }) != nullptr;
-    if (!awaited && ownership_.whole()) stop(turn, member.stop_signal, member.full_name());
-    return;
-  }
-  for (Member& m : members_) {
-    if (!same_process(m) || m.leaving) continue;
-    m.leaving = true;
-    turn.log(turn.event("leaving").add("who", m.name()));
-    turn.notice(NoticeLevel::kInfo, str(m.full_name(), " leaves: its ", ownership_.load(ps_key(m)),
-                                        " partitions move to others"));
-  }
-}
-
-/// The stop signal that a worker reported before it left; 0: none of them did.
-int ChiefCore::signal_of_departed_workers() const {
-  for (const Member& m : members_) {
-    if (m.is_worker() && m.left && m.stop_signal != 0) return m.stop_signal;
-  }
-  return 0;
 }
 
 Error interrupted(int signal, bool saved) {

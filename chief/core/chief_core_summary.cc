@@ -24,12 +24,6 @@ void ChiefCore::show_progress(Turn& turn) {
   turn.emit(std::move(snapshot));
 }
 
-void ChiefCore::log_silent(Turn& turn, const Member& member) {
-  turn.log_of(
-      member.peer,
-      turn.event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
-}
-
 JobSummary ChiefCore::summary(const Turn& turn) const {
   JobSummary s = report_.summary(turn);
   s.epochs_sealed = history_.sealed();
@@ -44,8 +38,6 @@ JobSummary ChiefCore::summary(const Turn& turn) const {
   s.attempts_repeated = attempts_repeated_ + table_.attempts_repeated();
   s.backups = backups_ + table_.backups();
   s.quarantined = quarantined_;
-  s.workers_lost = workers_lost_;
-  s.ps_lost = ps_lost_;
   s.partitions_moved = moves_.counts().partitions;
   s.partitions_offloaded = moves_.counts().offloaded;
   s.move_pause_ns_max = moves_.counts().pause_ns_max;

@@ -4,6 +4,7 @@
 
 #include "chief/core/account.h"
 #include "chief/core/chief_core.h"
+#include "chief/core/ps_cores.h"
 
 namespace downpour::chief {
 
@@ -100,7 +101,7 @@ EpochExtent ChiefCore::extent_of(uint32_t epoch) const {
 void ChiefCore::share_stream() {
   const bool train = table_.purpose() == wire::Purpose::kTrain;
   if (!config_.joining.in_order || !(train || !eval_from_files_)) return;
-  table_.share(!input_list().inputs.empty());
+  table_.share(members_.inputs_live() > 0);
 }
 
 /// Returns the batches that all partitions have acknowledged in this run: a hint for the schedule.
@@ -169,7 +170,7 @@ void ChiefCore::begin_round(Turn& turn) {
 }
 
 void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply) {
-  const auto owner = owner_of(member);
+  const auto owner = ownership_.owner_number(ps_key(member));
   if (!owner || rounds_.waits() || (phase_ != Phase::kReconciling && phase_ != Phase::kCompleting))
     return;
   std::string why;

@@ -8,6 +8,34 @@
 
 namespace downpour::chief {
 
+bool Moves::begin_leaving(Turn& turn, const Member& member) {
+  const auto same_process = [&](const Member& m) {
+    return m.is_ps() && m.incarnation() == member.incarnation();
+  };
+  const bool holds = members_.find_if([&](const Member& m) {
+    return same_process(m) &&
+           (ownership_.concerns(ps_key(m)) || (!ownership_.published() && !m.hello.claims.empty()));
+  }) != nullptr;
+  const auto stays = [&](const Member& m) { return m.is_ps() && !m.leaving && !same_process(m); };
+  const bool others =
+      members_.find_if([&](const Member& m) { return stays(m) && m.live(); }) != nullptr;
+  if (holds && (!others || config_.moves_folder.empty())) {
+    // The ps repeats its Leave. By then a lost ps may be back, and lost partitions have an owner.
+    const bool awaited = members_.find_if([&](const Member& m) {
+      return stays(m) && !m.live() && turn.now_ns() - m.heard_ns < config_.ps_wait_ns;
+    }) != nullptr;
+    return !awaited && ownership_.whole();
+  }
+  for (Member& m : members_) {
+    if (!same_process(m) || m.leaving) continue;
+    m.leaving = true;
+    turn.log(turn.event("leaving").add("who", m.name()));
+    turn.notice(NoticeLevel::kInfo, str(m.full_name(), " leaves: its ", ownership_.load(ps_key(m)),
+                                        " partitions move to others"));
+  }
+  return false;
+}
+
 void Moves::check_leaving() {
   const auto stays = [](const Member& m) { return m.is_ps() && m.live() && !m.leaving; };
   if (members_.find_if(stays) != nullptr) return;

@@ -35,6 +35,9 @@ class Moves {
   }
   const Counts& counts() const { return counts_; }
 
+  /// Begins to move the partitions of a ps process away, because it wants to leave. Returns true if
+  /// the job must stop instead: no other ps is left, so the state in its memory would be lost.
+  [[nodiscard]] bool begin_leaving(Turn& turn, const Member& member);
   /// Lets all ps stay if no staying ps is left, because then no ps can leave.
   void check_leaving();
   /// Returns true if the current move takes too long.

@@ -133,6 +133,8 @@ JobSummary Report::summary(const Turn& turn) const {
   s.records = t.records;
   s.duplicate_parts = t.duplicate_parts;
   s.gaps = t.gaps;
+  s.workers_lost = workers_lost_;
+  s.ps_lost = ps_lost_;
   s.pulled_bytes = t.pulled;
   s.pushed_bytes = t.pushed;
   s.read_bytes = t.read;

@@ -27,6 +27,12 @@ class Report {
     if (train_begin_ns_ < 0) train_begin_ns_ = turn.now_ns();
   }
   void note_trained(const Turn& turn) { train_end_ns_ = turn.now_ns(); }
+  /// Count lost processes. The cores of a ps process are lost together, and count once.
+  void note_worker_lost() { ++workers_lost_; }
+  void note_ps_lost(const Member& core) {
+    if (last_lost_ != core.incarnation()) ++ps_lost_;
+    last_lost_ = core.incarnation();
+  }
 
   /// Begins the figures of an epoch.
   void begin_epoch(const Turn& turn);
@@ -59,6 +65,8 @@ class Report {
   std::vector<ProcessPeak> departed_peaks_;
   int64_t train_begin_ns_ = -1, train_end_ns_ = -1;
   int64_t epoch_begin_ns_ = 0;
+  uint32_t workers_lost_ = 0, ps_lost_ = 0;
+  Incarnation last_lost_{};                              // the ps process that was lost last
   uint64_t epoch_duplicate_parts_ = 0, epoch_gaps_ = 0;  // values when the epoch began
 };
 

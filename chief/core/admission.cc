@@ -1,8 +1,10 @@
-// ChiefCore: members that join and leave.
+#include "chief/core/admission.h"
+
 #include <algorithm>
 #include <set>
+#include <utility>
 
-#include "chief/core/chief_core.h"
+#include "chief/core/ps_cores.h"
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
@@ -29,30 +31,35 @@ Error no_room(const char* members, uint32_t most) {
 
 }  // namespace
 
-void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
-                         const wire::Envelope& envelope, const wire::PeerIdentity& identity) {
-  if (ending()) {
-    return refuse(turn, peer, Error{ErrorCode::kUnavailable, "the job has ended"}, envelope);
-  }
-  Result<Member*> admitted = admit(turn, peer, hello, identity);
-  if (!admitted) return refuse(turn, peer, admitted.error(), envelope);
-  if (*admitted == nullptr) return;  // undecided: it repeats its Hello
-  Member& member = **admitted;
-  member.key = identity.key;
-  if (!member.welcomes.allows(turn.now_ns())) return;
-  welcome(turn, member, envelope.request);
-  for (const Outbox* outbox : {&turn.outbox(), &checkpoints_.outbox()}) {
-    if (const Outbox::Request* waiting = outbox->find(member)) {
-      turn.send_again(member, *waiting);
+bool Admission::turns_away(Turn& turn, PeerKey peer, const wire::Message& message) {
+  const wire::Envelope& envelope = message.envelope;
+  const bool hello = std::holds_alternative<wire::Hello>(message.body);
+  if (envelope.run != config_.run && (envelope.run != 0 || !hello)) {
+    defended(Defence::kChiefOtherRun);
+    const Error error{ErrorCode::kUnavailable,
+                      "this chief runs another job",
+                      {},
+                      "stop this process, or give it the address of its own chief"};
+    if (hello) {
+      refuse(turn, peer, error, envelope);
+    } else {
+      turn.reply(peer, envelope, wire::Reject{error.code, error.what});
     }
+    return true;
   }
-  if (phase_ == Phase::kGathering) return place(turn);
-  if (member.is_ps()) restore(turn);
-  if (member.is_input()) tell_inputs(turn);
+  // Any process can claim a term. Only the run folder proves that a newer chief exists; the shell
+  // watches it (on_newer_term).
+  if (envelope.view.term <= config_.term || DP_MUTATE("old-chief-obeyed")) return false;
+  defended(Defence::kChiefNewerTermClaimed);
+  turn.log_of(peer, turn.event("newer_term_claimed").add("term", envelope.view.term));
+  return true;
 }
 
-Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
-                                 const wire::PeerIdentity& identity) {
+// ---- joining
+
+/// Returns the reason to refuse a Hello, whatever the members are; none if there is no such reason.
+std::optional<Error> Admission::fault_of(const wire::Hello& hello,
+                                         const wire::PeerIdentity& identity) const {
   if (!identity.may_be(hello.role)) return wire::wrong_role(identity, hello.role);
   if (hello.role == wire::Role::kChief || hello.incarnation == Incarnation{}) {
     return Error{ErrorCode::kMalformed, "a Hello without a role or an incarnation"};
@@ -74,11 +81,18 @@ Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
                      hello.endpoint.size(), " bytes (", kEndpointBytesMax, "), ",
                      hello.claims.size(), " claims (", ownership_.partition_count(), ")")};
   }
-  if (hello.role != wire::Role::kPs) hello.thread = 0;
-  if (phase_ != Phase::kGathering) hello.claims = {};  // every partition has an owner already
   if (hello.role == wire::Role::kInput && hello.endpoint.empty()) {
     return Error{ErrorCode::kMalformed, "an input process said Hello without its endpoint"};
   }
+  return std::nullopt;
+}
+
+Result<Admission::Verdict> Admission::examine(Turn& turn, PeerKey peer, wire::Hello& hello,
+                                              const wire::PeerIdentity& identity,
+                                              const Scope& scope) {
+  if (auto fault = fault_of(hello, identity)) return std::move(*fault);
+  if (hello.role != wire::Role::kPs) hello.thread = 0;
+  if (!scope.gathering) hello.claims = {};  // every partition has an owner already
   // A repeated Hello gets the same answer.
   if (Member* known = members_.find(hello.role, hello.incarnation, hello.thread)) {
     // An incarnation is not secret, because workers read those of the ps in the view.
@@ -95,31 +109,41 @@ Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
     const bool was_away = known->silent || known->left;
     defended(Defence::kChiefHelloAgain);
     known->silent = known->left = false;
-    if (was_away && known->is_ps()) on_ps_returned(turn, *known);
-    return known;
+    return Verdict{.known = known, .returned = was_away};
   }
   if (members_.find(peer) != nullptr) {
     return Error{ErrorCode::kMalformed, "another process said Hello on this connection"};
   }
-  return hello.role == wire::Role::kPs ? admit_ps(turn, peer, std::move(hello))
-                                       : admit_worker(turn, peer, std::move(hello));
+  return hello.role == wire::Role::kPs ? examine_ps(turn, hello, scope)
+                                       : examine_worker(turn, hello, scope);
 }
 
-/// Returns true if one more member of the role fits. If the limit is reached, the member that has
-/// been gone longest and owns nothing is removed.
-bool ChiefCore::make_room(Turn& turn, wire::Role role) {
+Result<Member*> Admission::room_for(wire::Role role) {
   const uint32_t most = role == wire::Role::kPs      ? config_.ps_cores_max
                         : role == wire::Role::kInput ? config_.inputs_max
                                                      : config_.workers_max;
-  if (members_.count([&](const Member& m) { return m.hello.role == role; }) < most) return true;
+  if (members_.count([&](const Member& m) { return m.hello.role == role; }) < most) return nullptr;
   Member* oldest = nullptr;
   for (Member& m : members_) {
     const bool holds = m.is_ps() && ownership_.concerns(ps_key(m));
     if (m.hello.role != role || m.live() || holds) continue;
     if (oldest == nullptr || m.heard_ns < oldest->heard_ns) oldest = &m;
   }
-  if (oldest != nullptr) replace(turn, *oldest);
-  return oldest != nullptr;
+  if (oldest != nullptr) return oldest;
+  return no_room(role == wire::Role::kPs      ? "ps cores"
+                 : role == wire::Role::kInput ? "input processes"
+                                              : "workers",
+                 most);
+}
+
+Member& Admission::add(const Turn& turn, PeerKey peer, wire::Hello hello) {
+  if (hello.role == wire::Role::kInput) {
+    had_input_ = true;
+  } else if (hello.role == wire::Role::kWorker) {
+    had_worker_ = true;
+    no_worker_ns_ = -1;
+  }
+  return members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = turn.now_ns()});
 }
 
 /// Decides between a member and another process that asks for the member's index. The newer process
@@ -129,8 +153,8 @@ bool ChiefCore::make_room(Turn& turn, wire::Role role) {
 /// than one interval after the request, the newer process is refused.
 /// A wrong decision does no harm to the partitions, because each transfer has its own ownership
 /// generation.
-ChiefCore::IndexConflict ChiefCore::index_conflict(Turn& turn, Member& old,
-                                                   const wire::Hello& hello) {
+Admission::IndexConflict Admission::index_conflict(Turn& turn, Member& old,
+                                                   const wire::Hello& hello, const Scope& scope) {
   if (old.left || old.cut_off || turn.now_ns() - old.heard_ns > config_.lease_ns) {
     defended(Defence::kChiefIndexConflictReplaced);
     return IndexConflict::kReplaced;
@@ -138,7 +162,7 @@ ChiefCore::IndexConflict ChiefCore::index_conflict(Turn& turn, Member& old,
   if (old.contender != hello.incarnation) {
     // Only sending shows whether the connection is intact. The member gets these messages anyway.
     if (old.is_ps()) {
-      turn.send(old, wire::Sealed{history_.sealed()});
+      turn.send(old, wire::Sealed{scope.sealed_epochs});
     } else {
       turn.send(old, wire::Heartbeat{.incarnation = old.incarnation()});
     }
@@ -156,7 +180,8 @@ ChiefCore::IndexConflict ChiefCore::index_conflict(Turn& turn, Member& old,
   return quiet_ns > patience_ns ? IndexConflict::kReplaced : IndexConflict::kWait;
 }
 
-Result<Member*> ChiefCore::admit_ps(Turn& turn, PeerKey peer, wire::Hello hello) {
+Result<Admission::Verdict> Admission::examine_ps(Turn& turn, wire::Hello& hello,
+                                                 const Scope& scope) {
   if (hello.endpoint.empty())
     return Error{ErrorCode::kMalformed, "a ps said Hello without its endpoint"};
   if (hello.index == UINT32_MAX) {  // the cores of a process share an index
@@ -179,27 +204,16 @@ Result<Member*> ChiefCore::admit_ps(Turn& turn, PeerKey peer, wire::Hello hello)
       others.push_back(&m);
   }
   for (Member* other : others) {
-    const IndexConflict result = index_conflict(turn, *other, hello);
-    if (result == IndexConflict::kWait) return nullptr;
+    const IndexConflict result = index_conflict(turn, *other, hello, scope);
+    if (result == IndexConflict::kWait) return Verdict{.waits = true};
     if (result == IndexConflict::kRefused) return index_taken("ps", *other);
   }
-  for (Member* other : others) {
-    on_ps_lost(turn, *other, "it was started anew");
-    replace(turn, *other);
-  }
-  if (!make_room(turn, hello.role)) return no_room("ps cores", config_.ps_cores_max);
-  const bool placed = phase_ != Phase::kGathering;
-  Member& member =
-      members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = turn.now_ns()});
-  if (placed && ownership_.whole()) {
-    turn.notice_of(peer, NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
-  }
-  on_ps_returned(turn, member);  // it may have been replaced before, by a process that is gone now
-  return &member;
+  return Verdict{.displaced = std::move(others)};
 }
 
-/// Admits a worker or an input process. Each role has its own indices.
-Result<Member*> ChiefCore::admit_worker(Turn& turn, PeerKey peer, wire::Hello hello) {
+/// Decides about a worker or an input process. Each role has its own indices.
+Result<Admission::Verdict> Admission::examine_worker(Turn& turn, wire::Hello& hello,
+                                                     const Scope& scope) {
   if (hello.index == UINT32_MAX) {
     // A worker that is only paused keeps its index for a while, so that it can continue later.
     const auto is_gone = [&](const Member& m) {
@@ -212,26 +226,15 @@ Result<Member*> ChiefCore::admit_worker(Turn& turn, PeerKey peer, wire::Hello he
     for (hello.index = 0; taken.contains(hello.index);) ++hello.index;
   }
   if (Member* old = members_.find(hello.role, hello.index, 0)) {
-    const IndexConflict result = index_conflict(turn, *old, hello);
-    if (result == IndexConflict::kWait) return nullptr;
+    const IndexConflict result = index_conflict(turn, *old, hello, scope);
+    if (result == IndexConflict::kWait) return Verdict{.waits = true};
     if (result == IndexConflict::kRefused) return index_taken(old->role_name(), *old);
-    replace(turn, *old);
+    return Verdict{.displaced = {old}};
   }
-  const bool input = hello.role == wire::Role::kInput;
-  if (!make_room(turn, hello.role)) {
-    return no_room(input ? "input processes" : "workers",
-                   input ? config_.inputs_max : config_.workers_max);
-  }
-  if (input) {
-    had_input_ = true;
-  } else {
-    had_worker_ = true;
-    no_worker_ns_ = -1;
-  }
-  return &members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = turn.now_ns()});
+  return Verdict{};
 }
 
-void ChiefCore::welcome(Turn& turn, Member& member, RequestId request) {
+void Admission::welcome(Turn& turn, Member& member, RequestId request, uint32_t train_shards) {
   turn.log_of(member.peer, turn.event("hello")
                                .add("who", member.name())
                                .add("incarnation", raw(member.incarnation()))
@@ -249,13 +252,13 @@ void ChiefCore::welcome(Turn& turn, Member& member, RequestId request) {
                           .eval_files = config_.eval_files,
                           .heartbeat_ns = config_.heartbeat_ns,
                           .lease_ns = config_.lease_ns,
-                          .train_shards = train_shards_.count()},
+                          .train_shards = train_shards},
             request);
   if (ownership_.published() && !member.is_input()) turn.send(member, ownership_.view());
   if (member.is_worker() && had_input_) turn.send(member, input_list());
 }
 
-wire::InputList ChiefCore::input_list() const {
+wire::InputList Admission::input_list() const {
   wire::InputList list;
   for (const Member& m : members_) {
     if (m.is_input() && m.live())
@@ -264,18 +267,24 @@ wire::InputList ChiefCore::input_list() const {
   return list;
 }
 
-/// Sends the changed list of input processes to the workers. A worker that misses it gets it with
-/// the answer to its next heartbeat.
-void ChiefCore::tell_inputs(Turn& turn) {
-  if (ending()) return;
-  share_stream();
+void Admission::send_inputs(Turn& turn) {
   const wire::InputList list = input_list();
   for (Member& m : members_) {
     if (m.is_worker() && m.live() && m.input_lists.allows(turn.now_ns())) turn.send(m, list);
   }
 }
 
-void ChiefCore::refuse(Turn& turn, PeerKey peer, const Error& error,
+void Admission::answer_heartbeat(Turn& turn, Member& member, uint32_t sealed_epochs) {
+  if (member.is_ps()) {
+    if (ownership_.published()) turn.send(member, wire::Sealed{sealed_epochs});
+    return;
+  }
+  turn.send(member, wire::Heartbeat{.incarnation = member.incarnation()});
+  if (member.is_worker() && had_input_ && member.input_lists.allows(turn.now_ns()))
+    turn.send(member, input_list());
+}
+
+void Admission::refuse(Turn& turn, PeerKey peer, const Error& error,
                        const wire::Envelope& envelope) {
   turn.log_of(peer, turn.event("refused").add("peer", raw(peer)).add("what", error.what));
   turn.reply(
@@ -285,12 +294,8 @@ void ChiefCore::refuse(Turn& turn, PeerKey peer, const Error& error,
                     .hint = error.hint});
 }
 
-/// Returns the worker or input process that sent this heartbeat or Goodbye on a new connection, and
-/// binds it to that connection. The incarnation identifies it, and its key must be the one of its
-/// Hello. A ps must send Hello instead, because its cores share an incarnation. A chief that knows
-/// only one of the cores could confuse their connections.
-Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
-                                       const wire::PeerIdentity& identity) {
+Member* Admission::rebind(PeerKey peer, const wire::Body& body,
+                          const wire::PeerIdentity& identity) {
   Incarnation incarnation{};
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&body))
     incarnation = heartbeat->incarnation;
@@ -307,98 +312,68 @@ Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
   return member;
 }
 
-void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat) {
-  // Metrics of another model are ignored.
-  if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {
-    report_.take_metrics(heartbeat.recent, phase_ == Phase::kTraining);
+// ---- silence
+
+bool Admission::falls_silent(const Turn& turn, Member& member) const {
+  if (member.left || member.silent) return false;
+  int64_t limit_ns = config_.lease_ns;
+  if (member.is_ps()) {
+    // A core that loads its partitions may be silent for longer.
+    limit_ns = ownership_.adopting(ps_key(member))
+                   ? std::max(config_.member_silence_ns, config_.lease_stall_ns)
+                   : config_.member_silence_ns;
   }
-  heartbeat.recent = {};
-  if (heartbeat.staleness.size() > kStalenessBucketsMax) heartbeat.staleness = {};
-  if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
-    moves_.take_report(ps_key(member), heartbeat);
-  heartbeat.loads = {};
-  wire::Failure failure = std::exchange(heartbeat.failure, {});
-  member.last = std::move(heartbeat);
-  if (ending()) return;
-  // A ps that owns nothing cannot end the job.
-  if (!failure.what.empty() && member.is_ps() && ownership_.concerns(ps_key(member))) {
-    return fail(turn, Error{failure.code,
-                            str(member.full_name(), ": ", failure.what),
-                            {},
-                            std::move(failure.hint),
-                            std::move(failure.id)});
-  }
-  // Answers with a sign of life. For a ps, Sealed also replaces one that was lost.
-  if (!member.is_ps()) {
-    turn.send(member, wire::Heartbeat{.incarnation = member.incarnation()});
-    if (member.is_worker() && had_input_ && member.input_lists.allows(turn.now_ns()))
-      turn.send(member, input_list());
-  } else if (ownership_.published()) {
-    turn.send(member, wire::Sealed{DP_MUTATE("sealed-before-published") ? history_.complete()
-                                                                        : history_.sealed()});
-  }
+  if (turn.now_ns() - member.heard_ns <= limit_ns) return false;
+  if (member.is_worker() && DP_MUTATE("no-lease-expiry")) return false;
+  return member.silent = true;
 }
 
-void ChiefCore::on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye) {
-  goodbye.last.recent = {};
-  goodbye.last.loads = {};
-  if (goodbye.last.staleness.size() > kStalenessBucketsMax) goodbye.last.staleness = {};
-  member.last = std::move(goodbye.last);
-  member.left = true;
-  turn.outbox().answered(member);
-  checkpoints_.outbox().answered(member);
-  turn.log_of(member.peer, turn.event("goodbye").add("who", member.name()));
-  if (ending()) return finish_if_alone(turn);
-  if (member.is_worker()) {
-    turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
-    take_back_leases(turn, member, false);
-  } else if (member.is_input()) {
-    turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
-    tell_inputs(turn);
-  } else {
-    on_ps_lost(turn, member, "it ended");
+void Admission::report_silence(Turn& turn, const Member& member) const {
+  if (member.is_worker()) defended(Defence::kChiefLeaseExpired);
+  turn.log_of(
+      member.peer,
+      turn.event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
+  if (member.is_ps()) return;  // its loss is reported
+  const char* consequence =
+      member.is_input() ? " is silent: others read instead" : " is silent: its shards go to others";
+  turn.notice_of(member.peer, NoticeLevel::kWarning, str(member.full_name(), consequence));
+}
+
+void Admission::report_return(Turn& turn, const Member& member) {
+  defended(Defence::kChiefMemberBack);
+  if (member.is_worker()) no_worker_ns_ = -1;
+  turn.log_of(member.peer, turn.event("back").add("who", member.name()));
+  turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " is back"));
+}
+
+std::optional<Error> Admission::check_workers(Turn& turn, bool needs_workers) {
+  if (members_.workers_live() > 0) {
+    no_worker_ns_ = -1;
+    return std::nullopt;
   }
-}
-
-void ChiefCore::on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects) {
-  if (finished()) return;
-  Turn turn(turn_state_, now_ns, effects);
-  if (Member* member = members_.find(peer)) member->cut_off = true;
-}
-
-void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects) {
-  if (finished()) return;
-  Turn turn(turn_state_, now_ns, effects);
-  for (Member& member : members_) {
-    if (member.left || member.hello.role != ended.role || member.hello.index != ended.index ||
-        member.hello.pid != ended.pid) {
-      continue;
-    }
-    member.left = true;  // a process that takes its index does not wait
-    turn.outbox().answered(member);
-    turn.log(turn.event("process_ended").add("who", member.name()).add("pid", ended.pid));
-    if (ending()) continue;
-    if (member.is_worker()) {
-      if (!std::exchange(member.silent, true)) ++workers_lost_;
-      take_back_leases(turn, member, true);
-    } else if (member.is_input()) {
-      tell_inputs(turn);
-    } else {
-      on_ps_lost(turn, member, "its process ended");
-    }
+  if (no_worker_ns_ < 0) {
+    no_worker_ns_ = had_worker_ ? turn.now_ns() : turn.start_ns();
+    if (had_worker_) turn.notice(NoticeLevel::kWarning, "no worker is left: waiting for one");
   }
-  if (ended.stop_signal != 0) stop(turn, ended.stop_signal, str("process ", ended.pid));
-  if (phase_ == Phase::kStopping) finish_if_alone(turn);
+  if (!needs_workers) return std::nullopt;
+  const int64_t wait_ns = had_worker_ ? config_.workers_wait_ns : config_.start_timeout_ns;
+  if (turn.now_ns() - no_worker_ns_ <= wait_ns) return std::nullopt;
+  return had_worker_ ? Error{ErrorCode::kPeersLost,
+                             str("no worker came back within ", wait_ns / kSecond, " s"),
+                             {},
+                             "run the job again: it goes on from the newest checkpoint"}
+                     : Error{ErrorCode::kUnavailable,
+                             str("no worker came within ", wait_ns / kSecond, " s (",
+                                 config_.workers_expected, " expected)"),
+                             {},
+                             "start workers with the chief's address"};
 }
 
-std::string ChiefCore::missing_ps() const {
-  std::string here;
+int Admission::signal_of_departed_workers() const {
   for (const Member& m : members_) {
-    if (m.is_ps() && m.live()) here += str(here.empty() ? "" : ", ", m.full_name());
+    if (m.is_worker() && m.left && m.stop_signal != 0) return m.stop_signal;
   }
-  return str(members_.ps_live(), " of ", config_.ps_cores_expected, " ps cores came within ",
-             config_.start_timeout_ns / kSecond, " s", here.empty() ? "" : " (here: ", here,
-             here.empty() ? "" : ")");
+  return 0;
 }
 
 }  // namespace downpour::chief
