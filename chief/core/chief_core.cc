@@ -1,6 +1,5 @@
 #include "chief/core/chief_core.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "chief/core/placement.h"
@@ -9,20 +8,6 @@
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
-
-namespace {
-
-constexpr int kInterruptSignal = 2;
-constexpr int kTerminateSignal = 15;
-
-/// A peer may report any number. Only these two request a stop.
-int stop_signal_from(uint32_t reported) {
-  return reported == uint32_t(kInterruptSignal) ? kInterruptSignal : kTerminateSignal;
-}
-
-const char* signal_name(int signal) { return signal == kInterruptSignal ? "SIGINT" : "SIGTERM"; }
-
-}  // namespace
 
 ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
@@ -37,22 +22,17 @@ ChiefCore::ChiefCore(ChiefConfig config)
                   .outbox = Outbox(config_.resend_ns)},
       admission_(config_, members_, ownership_),
       recovery_(config_, members_, ownership_, moves_),
+      ending_(config_),
       history_(config_),
+      pass_(config_, members_),
+      policy_(config_, pass_, quarantine_),
+      leasing_(config_, members_, pass_, quarantine_, policy_, evaluation_, prediction_),
       rounds_(config_),
       checkpoints_(config_, members_, ownership_, history_) {
   DP_CHECK(config_.run != 0);
   DP_CHECK(config_.ps_cores_expected > 0);
   DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
            config_.job.partitions);
-  train_shards_ =
-      plan::ShardMap(plan::cut_streams(config_.train_files, config_.shard_bytes, config_.streams),
-                     config_.job.seed, config_.joining);
-  eval_from_files_ = !config_.eval_files.empty();
-  eval_ranges_ =
-      eval_from_files_
-          ? plan::cut_shards(config_.eval_files,
-                             plan::eval_shard_bytes(config_.joining, config_.shard_bytes))
-          : plan::cut_shards(config_.train_files, config_.shard_bytes);
 }
 
 // ---- events
@@ -99,7 +79,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
 void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (finished()) return;
   Turn turn(turn_state_, now_ns, effects);
-  steps_max_ = std::max(steps_max_, steps_done());
+  pass_.note_steps(step_base());
   check_silence(turn);
   if (gathering()) place(turn);
   if (!ending()) check_idle_leases(turn);
@@ -108,7 +88,8 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (!ending()) check_workers(turn);
   check_rounds(turn);
   if (!ending()) check_save(turn);
-  if (gathering() && !stop_overdue(turn) && turn.now_ns() - phase_ns_ > config_.start_timeout_ns) {
+  if (gathering() && !ending_.stop_overdue(turn) &&
+      phases_.lasted_ns(turn) > config_.start_timeout_ns) {
     fail(turn, recovery_.missing_ps());
   } else if (!finished()) {
     check_limits(turn);
@@ -123,7 +104,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
                              Effects& effects) {
   if (finished()) return;
   Turn turn(turn_state_, now_ns, effects);
-  handle(turn, checkpoints_.on_published(turn, checkpoint, result, stop_signal_ != 0));
+  handle(turn, checkpoints_.on_published(turn, checkpoint, result, ending_.stop_requested()));
 }
 
 /// If no epoch was sealed between the two checkpoints, only the lost partitions are restored from
@@ -197,7 +178,7 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
     }
   }
   if (ended.stop_signal != 0) stop(turn, ended.stop_signal, str("process ", ended.pid));
-  if (phase_ == Phase::kStopping) finish_if_alone(turn);
+  if (phases_.stopping()) finish_if_alone(turn);
 }
 
 void ChiefCore::on_newer_term(int64_t now_ns, uint32_t term, Effects& effects) {
@@ -278,7 +259,7 @@ bool ChiefCore::handle_of_ps(Turn& turn, Member& member, wire::Message& message)
 void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat) {
   // Metrics of another model are ignored.
   if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {
-    report_.take_metrics(heartbeat.recent, phase_ == Phase::kTraining);
+    report_.take_metrics(heartbeat.recent, phases_.training());
   }
   if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
     moves_.take_report(ps_key(member), heartbeat);
@@ -318,7 +299,7 @@ void ChiefCore::on_leave(Turn& turn, Member& member, const wire::Leave& leave) {
   if (first)
     turn.log(turn.event("leave").add("who", member.name()).add("signal", member.stop_signal));
   if (config_.local) {
-    if (first && stop_signal_ == 0) {
+    if (first && !ending_.stop_requested()) {
       turn.notice(NoticeLevel::kInfo,
                   str(receiver, " received ", signal_name(member.stop_signal), ": the job stops"));
     }
@@ -391,7 +372,7 @@ void ChiefCore::on_back(Turn& turn, Member& member) {
 
 void ChiefCore::on_inputs_changed(Turn& turn) {
   if (ending()) return;
-  share_stream();
+  pass_.share_stream();
   admission_.send_inputs(turn);
 }
 
@@ -417,7 +398,7 @@ void ChiefCore::on_silent(Turn& turn, Member& member) {
 }
 
 void ChiefCore::check_workers(Turn& turn) {
-  auto error = admission_.check_workers(turn, leasing());
+  auto error = admission_.check_workers(turn, phases_.leasing());
   if (!error) return;
   if (const int signal = admission_.signal_of_departed_workers(); signal != 0)
     return stop(turn, signal, "the last worker");
