@@ -22,13 +22,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
                   .outbox = Outbox(config_.resend_ns)},
       admission_(config_, members_, ownership_),
       recovery_(config_, members_, ownership_, moves_),
-      ending_(config_),
-      history_(config_),
-      pass_(config_, members_),
-      policy_(config_, pass_, quarantine_),
-      leasing_(config_, members_, pass_, quarantine_, policy_, evaluation_, prediction_),
-      rounds_(config_),
-      checkpoints_(config_, members_, ownership_, history_) {
+      lifecycle_(config_, members_, ownership_, moves_, report_) {
   DP_CHECK(config_.run != 0);
   DP_CHECK(config_.ps_cores_expected > 0);
   DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
@@ -40,7 +34,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
 void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
   Turn turn(turn_state_, now_ns, effects);
   turn_state_.start_ns = turn.now_ns();
-  begin_job(turn);
+  lifecycle_.start(turn);
 }
 
 void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects,
@@ -79,24 +73,24 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
 void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (finished()) return;
   Turn turn(turn_state_, now_ns, effects);
-  pass_.note_steps(step_base());
+  lifecycle_.note_steps();
   check_silence(turn);
   if (gathering()) place(turn);
-  if (!ending()) check_idle_leases(turn);
+  if (!ending()) lifecycle_.check_idle_leases(turn);
   if (!ending()) check_ps(turn);
   if (!ending()) check_moves(turn);
   if (!ending()) check_workers(turn);
-  check_rounds(turn);
-  if (!ending()) check_save(turn);
-  if (gathering() && !ending_.stop_overdue(turn) &&
-      phases_.lasted_ns(turn) > config_.start_timeout_ns) {
-    fail(turn, recovery_.missing_ps());
+  lifecycle_.check_rounds(turn);
+  if (!ending()) lifecycle_.check_save(turn);
+  if (gathering() && !lifecycle_.stop_overdue(turn) &&
+      lifecycle_.phases().lasted_ns(turn) > config_.start_timeout_ns) {
+    lifecycle_.fail(turn, recovery_.missing_ps());
   } else if (!finished()) {
-    check_limits(turn);
+    lifecycle_.check_limits(turn);
   }
   turn.repeat(turn.outbox(), members_);
-  turn.repeat(checkpoints_.outbox(), members_);
-  if (!finished() && report_.progress_due(turn)) show_progress(turn);
+  turn.repeat(lifecycle_.checkpoints().outbox(), members_);
+  if (!finished() && report_.progress_due(turn)) lifecycle_.show_progress(turn);
   turn.log_withheld();
 }
 
@@ -104,7 +98,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
                              Effects& effects) {
   if (finished()) return;
   Turn turn(turn_state_, now_ns, effects);
-  handle(turn, checkpoints_.on_published(turn, checkpoint, result, ending_.stop_requested()));
+  lifecycle_.on_published(turn, checkpoint, result);
 }
 
 /// If no epoch was sealed between the two checkpoints, only the lost partitions are restored from
@@ -115,20 +109,20 @@ void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& eff
   if (finished()) return;
   Turn turn(turn_state_, now_ns, effects);
   if (ending()) return;
-  std::optional<Error> damage = checkpoints_.take_damage();
+  std::optional<Error> damage = lifecycle_.checkpoints().take_damage();
   if (!damage) return;
-  if (!older) return fail(turn, std::move(*damage));
-  const bool some = restores_some_from(*older);
+  if (!older) return lifecycle_.fail(turn, std::move(*damage));
+  const bool some = lifecycle_.restores_some_from(*older);
   defended(some ? Defence::kChiefDamageSome : Defence::kChiefDamageAll);
-  checkpoints_.fall_back_to(turn, *older, damage->what, some);
+  lifecycle_.checkpoints().fall_back_to(turn, *older, damage->what, some);
   if (moves_.under_way()) cancel_move(turn, "a checkpoint is damaged");
   turn.outbox().drop<wire::Adopt>();
   ownership_.take_back();
   if (some) return restore(turn);
-  go_back_to(turn, std::move(*older));
-  if (!begun_) {
-    if (!recovery_.place_anew(turn, restore_point(), adopt_request()))
-      wait_for_ps(turn);  // place() runs when ps arrive
+  lifecycle_.go_back_to(turn, std::move(*older));
+  if (!lifecycle_.begun()) {
+    if (!recovery_.place_anew(turn, restore_point(), lifecycle_.adopt_request()))
+      lifecycle_.wait_for_ps(turn);  // place() runs when ps arrive
     return;
   }
   // This includes the copies of a ps that is silent or leaving: they have dropped watermarks that
@@ -147,13 +141,13 @@ void ChiefCore::on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects) {
 void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
   if (finished()) return;
   Turn turn(turn_state_, now_ns, effects);
-  stop(turn, signal, "the chief");
+  lifecycle_.stop(turn, signal, "the chief");
 }
 
 void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
   if (finished()) return;
   Turn turn(turn_state_, now_ns, effects);
-  fail(turn, std::move(error));
+  lifecycle_.fail(turn, std::move(error));
 }
 
 void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects) {
@@ -170,21 +164,21 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
     if (ending()) continue;
     if (member.is_worker()) {
       if (!std::exchange(member.silent, true)) report_.note_worker_lost();
-      take_back_leases(turn, member, true);
+      lifecycle_.take_back_leases(turn, member, true);
     } else if (member.is_input()) {
       on_inputs_changed(turn);
     } else {
       on_ps_lost(turn, member, "its process ended");
     }
   }
-  if (ended.stop_signal != 0) stop(turn, ended.stop_signal, str("process ", ended.pid));
-  if (phases_.stopping()) finish_if_alone(turn);
+  if (ended.stop_signal != 0) lifecycle_.stop(turn, ended.stop_signal, str("process ", ended.pid));
+  if (lifecycle_.phases().stopping()) lifecycle_.finish_if_alone(turn);
 }
 
 void ChiefCore::on_newer_term(int64_t now_ns, uint32_t term, Effects& effects) {
   if (finished() || term <= config_.term) return;
   Turn turn(turn_state_, now_ns, effects);
-  supersede(turn, term);
+  lifecycle_.supersede(turn, term);
 }
 
 // ---- messages
@@ -222,15 +216,15 @@ void ChiefCore::handle(Turn& turn, Member& member, wire::Message&& message) {
 bool ChiefCore::handle_of_worker(Turn& turn, Member& member, wire::Message& message) {
   wire::Body& body = message.body;
   if (const auto* lease = std::get_if<wire::LeaseRequest>(&body)) {
-    on_lease_request(turn, member, *lease, message.envelope.request);
+    lifecycle_.on_lease_request(turn, member, *lease, message.envelope.request);
   } else if (const auto* progress = std::get_if<wire::ShardProgress>(&body)) {
-    on_shard_progress(turn, member, *progress);
+    lifecycle_.on_shard_progress(turn, member, *progress);
   } else if (const auto* failed = std::get_if<wire::ShardFailed>(&body)) {
-    on_shard_failed(turn, member, *failed);
+    lifecycle_.on_shard_failed(turn, member, *failed);
   } else if (auto* evaluated = std::get_if<wire::EvalReport>(&body)) {
-    on_eval_report(turn, member, std::move(*evaluated));
+    lifecycle_.on_eval_report(turn, member, std::move(*evaluated));
   } else if (auto* predicted = std::get_if<wire::PredictReport>(&body)) {
-    on_predict_report(turn, member, std::move(*predicted), std::move(message.values));
+    lifecycle_.on_predict_report(turn, member, std::move(*predicted), std::move(message.values));
   } else {
     return false;
   }
@@ -243,13 +237,13 @@ bool ChiefCore::handle_of_ps(Turn& turn, Member& member, wire::Message& message)
   if (const auto* adopted = std::get_if<wire::Adopted>(&body)) {
     on_adopted(turn, member, *adopted);
   } else if (auto* status = std::get_if<wire::StatusReply>(&body)) {
-    on_status(turn, member, std::move(*status));
+    lifecycle_.on_status(turn, member, std::move(*status));
   } else if (auto* frozen = std::get_if<wire::Frozen>(&body)) {
     const auto failure = moves_.on_frozen(turn, member, std::move(*frozen),
-                                          std::move(message.values), adopt_request());
+                                          std::move(message.values), lifecycle_.adopt_request());
     if (failure) cancel_move(turn, *failure);
   } else if (auto* saved = std::get_if<wire::Saved>(&body)) {
-    handle(turn, checkpoints_.on_saved(turn, member, std::move(*saved)));
+    lifecycle_.on_saved(turn, member, std::move(*saved));
   } else {
     return false;
   }
@@ -259,7 +253,7 @@ bool ChiefCore::handle_of_ps(Turn& turn, Member& member, wire::Message& message)
 void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat) {
   // Metrics of another model are ignored.
   if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {
-    report_.take_metrics(heartbeat.recent, phases_.training());
+    report_.take_metrics(heartbeat.recent, lifecycle_.phases().training());
   }
   if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
     moves_.take_report(ps_key(member), heartbeat);
@@ -268,12 +262,12 @@ void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heart
   if (ending()) return;
   // A ps that owns nothing cannot end the job.
   if (!failure.what.empty() && member.is_ps() && ownership_.concerns(ps_key(member)))
-    return fail(turn, Error{failure.code,
-                            str(member.full_name(), ": ", failure.what),
-                            {},
-                            failure.hint,
-                            failure.id});
-  const History& history = history_;
+    return lifecycle_.fail(turn, Error{failure.code,
+                                       str(member.full_name(), ": ", failure.what),
+                                       {},
+                                       failure.hint,
+                                       failure.id});
+  const History& history = lifecycle_.history();
   admission_.answer_heartbeat(
       turn, member, DP_MUTATE("sealed-before-published") ? history.complete() : history.sealed());
 }
@@ -282,13 +276,13 @@ void ChiefCore::on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye) 
   keep_last(member, std::move(goodbye.last));
   member.left = true;
   turn.outbox().answered(member);
-  checkpoints_.outbox().answered(member);
+  lifecycle_.checkpoints().outbox().answered(member);
   turn.log_of(member.peer, turn.event("goodbye").add("who", member.name()));
-  if (ending()) return finish_if_alone(turn);
+  if (ending()) return lifecycle_.finish_if_alone(turn);
   if (member.is_ps()) return on_ps_lost(turn, member, "it ended");
   turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
   if (member.is_input()) return on_inputs_changed(turn);
-  take_back_leases(turn, member, false);
+  lifecycle_.take_back_leases(turn, member, false);
 }
 
 /// SIGINT or SIGTERM to a process that `downpour train` started stops the whole job. A signal to a
@@ -299,14 +293,14 @@ void ChiefCore::on_leave(Turn& turn, Member& member, const wire::Leave& leave) {
   if (first)
     turn.log(turn.event("leave").add("who", member.name()).add("signal", member.stop_signal));
   if (config_.local) {
-    if (first && !ending_.stop_requested()) {
+    if (first && !lifecycle_.stop_requested()) {
       turn.notice(NoticeLevel::kInfo,
                   str(receiver, " received ", signal_name(member.stop_signal), ": the job stops"));
     }
-    return stop(turn, member.stop_signal, receiver);
+    return lifecycle_.stop(turn, member.stop_signal, receiver);
   }
   if (member.is_ps() && moves_.begin_leaving(turn, member))
-    stop(turn, member.stop_signal, receiver);
+    lifecycle_.stop(turn, member.stop_signal, receiver);
 }
 
 // ---- members
@@ -325,7 +319,7 @@ void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
   if (!member.welcomes.allows(turn.now_ns())) return;
   admission_.welcome(turn, member, envelope.request, train_shards());
   turn.repeat_to(member, turn.outbox());
-  turn.repeat_to(member, checkpoints_.outbox());
+  turn.repeat_to(member, lifecycle_.checkpoints().outbox());
   if (gathering()) return place(turn);
   if (member.is_ps()) restore(turn);
   if (member.is_input()) on_inputs_changed(turn);
@@ -333,7 +327,8 @@ void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
 
 Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
                                  const wire::PeerIdentity& identity) {
-  const Admission::Scope scope{.gathering = gathering(), .sealed_epochs = history_.sealed()};
+  const Admission::Scope scope{.gathering = gathering(),
+                               .sealed_epochs = lifecycle_.history().sealed()};
   DP_TRY(const Admission::Verdict verdict, admission_.examine(turn, peer, hello, identity, scope));
   if (verdict.waits) return nullptr;
   if (verdict.known != nullptr) {
@@ -358,9 +353,9 @@ Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
 
 void ChiefCore::replace(Turn& turn, Member& member) {
   report_.keep_figures(member);
-  if (member.is_worker()) take_back_leases(turn, member, true);
+  if (member.is_worker()) lifecycle_.take_back_leases(turn, member, true);
   turn.outbox().answered(member);
-  checkpoints_.outbox().answered(member);
+  lifecycle_.checkpoints().outbox().answered(member);
   members_.remove(member);
 }
 
@@ -372,7 +367,7 @@ void ChiefCore::on_back(Turn& turn, Member& member) {
 
 void ChiefCore::on_inputs_changed(Turn& turn) {
   if (ending()) return;
-  pass_.share_stream();
+  lifecycle_.on_inputs_changed();
   admission_.send_inputs(turn);
 }
 
@@ -394,38 +389,38 @@ void ChiefCore::on_silent(Turn& turn, Member& member) {
     return on_ps_lost(turn, member, str("silent for ", silence_ns / kSecond, " s"));
   if (member.is_input()) return on_inputs_changed(turn);
   report_.note_worker_lost();
-  take_back_leases(turn, member, true);
+  lifecycle_.take_back_leases(turn, member, true);
 }
 
 void ChiefCore::check_workers(Turn& turn) {
-  auto error = admission_.check_workers(turn, phases_.leasing());
+  auto error = admission_.check_workers(turn, lifecycle_.phases().leasing());
   if (!error) return;
   if (const int signal = admission_.signal_of_departed_workers(); signal != 0)
-    return stop(turn, signal, "the last worker");
-  fail(turn, std::move(*error));
+    return lifecycle_.stop(turn, signal, "the last worker");
+  lifecycle_.fail(turn, std::move(*error));
 }
 
 // ---- owners
 
 /// Assigns an owner to every partition when enough ps have joined.
 void ChiefCore::place(Turn& turn) {
-  const Recovery::Plan plan = recovery_.plan(turn, history_.sealed());
+  const Recovery::Plan plan = recovery_.plan(turn, lifecycle_.history().sealed());
   if (!plan.ready) return;
-  if (plan.refused) return leave_job(turn, *plan.refused);
+  if (plan.refused) return lifecycle_.leave_job(turn, *plan.refused);
   const RestorePoint& point = restore_point();
   if (auto valid = check_images(point.images, ownership_.partition_count()); !valid) {
     valid.error().where = point.folder;
-    return fail(turn, std::move(valid).error());
+    return lifecycle_.fail(turn, std::move(valid).error());
   }
-  begin_placing(turn, plan.claimed());
-  recovery_.place(turn, plan, point, adopt_request());
+  lifecycle_.begin_placing(turn, plan.claimed());
+  recovery_.place(turn, plan, point, lifecycle_.adopt_request());
   if (ownership_.ready()) publish_view(turn);
 }
 
 void ChiefCore::publish_view(Turn& turn) {
   recovery_.publish_view(turn);
   if (DP_MUTATE("round-survives-a-change-of-ownership") && phase() == Phase::kCompleting) return;
-  on_view_published(turn, recovery_.take_rolled_back());
+  lifecycle_.on_view_published(turn, recovery_.take_rolled_back());
 }
 
 void ChiefCore::on_adopted(Turn& turn, Member& member, const wire::Adopted& adopted) {
@@ -435,9 +430,9 @@ void ChiefCore::on_adopted(Turn& turn, Member& member, const wire::Adopted& adop
     case Recovery::AdoptEvent::kMoveFailed:
       return cancel_move(turn, str(member.full_name(), ": ", adopted.error));
     case Recovery::AdoptEvent::kDamaged: {
-      const bool in_use = config_.mode != wire::Purpose::kTrain && begun_;
-      auto error = checkpoints_.on_damage(turn, member, adopted, in_use);
-      return error ? fail(turn, std::move(*error)) : void();
+      const bool in_use = config_.mode != wire::Purpose::kTrain && lifecycle_.begun();
+      auto error = lifecycle_.checkpoints().on_damage(turn, member, adopted, in_use);
+      return error ? lifecycle_.fail(turn, std::move(*error)) : void();
     }
     case Recovery::AdoptEvent::kAdopted:
       return ownership_.ready() ? publish_view(turn) : void();
@@ -450,26 +445,26 @@ void ChiefCore::on_ps_lost(Turn& turn, Member& member, const std::string& why) {
     report_.note_ps_lost(member);
     // This comes before a view that may follow, so that it does not interrupt what that view
     // begins.
-    interrupt(turn, str(member.name(), " was lost"));
+    lifecycle_.interrupt(turn, str(member.name(), " was lost"));
   }
   if (loss.ends_move) return cancel_move(turn, str(member.name(), " was lost"));
   if (loss.partitions == 0) return;
   // The next view may have waited only for this core. Or the partitions assigned to it are still
   // with their live owner; then no view is needed.
   if (ownership_.ready()) return publish_view(turn);
-  if (ownership_.whole()) continue_phase(turn);
+  if (ownership_.whole()) lifecycle_.continue_phase(turn);
 }
 
 void ChiefCore::on_ps_returned(Turn& turn, Member& member) {
   if (recovery_.reinstate(member) == 0) return;
   if (ownership_.ready()) return publish_view(turn);
-  if (ownership_.whole()) continue_phase(turn);
+  if (ownership_.whole()) lifecycle_.continue_phase(turn);
 }
 
 void ChiefCore::restore(Turn& turn) {
   // If a manifest is being written, its result decides from which checkpoint they are restored.
-  if (ending() || gathering() || checkpoints_.publishing()) return;
-  recovery_.restore(turn, restore_point(), adopt_request());
+  if (ending() || gathering() || lifecycle_.checkpoints().publishing()) return;
+  recovery_.restore(turn, restore_point(), lifecycle_.adopt_request());
 }
 
 void ChiefCore::check_ps(Turn& turn) {
@@ -477,12 +472,12 @@ void ChiefCore::check_ps(Turn& turn) {
   if (ending() || gathering()) return;
   moves_.probe_ps(turn);
   if (auto overdue = recovery_.overdue(turn)) {
-    if (overdue->member == nullptr) return fail(turn, std::move(overdue->error));
+    if (overdue->member == nullptr) return lifecycle_.fail(turn, std::move(overdue->error));
     defended(Defence::kChiefAdoptTimeout);
     on_ps_lost(turn, *overdue->member, overdue->why);
     return replace(turn, *overdue->member);
   }
-  if (auto error = recovery_.check_none(turn)) fail(turn, std::move(*error));
+  if (auto error = recovery_.check_none(turn)) lifecycle_.fail(turn, std::move(*error));
 }
 
 /// Begins the next move if one is wanted, and cancels one that takes too long.
@@ -493,7 +488,7 @@ void ChiefCore::check_moves(Turn& turn) {
     cancel_move(turn, "it took too long");
   }
   moves_.dismiss_drained_ps(turn);
-  if (moves_.may_begin(turn) && may_move(turn)) moves_.begin_next(turn);
+  if (moves_.may_begin(turn) && lifecycle_.may_move(turn)) moves_.begin_next(turn);
 }
 
 void ChiefCore::cancel_move(Turn& turn, const std::string& why) {

@@ -1,16 +1,31 @@
-// ChiefCore: the course of the job: placement, leases, checkpoints, time limits, the end.
+#include "chief/core/lifecycle.h"
+
 #include <utility>
 
-#include "chief/core/chief_core.h"
 #include "chief/core/selection.h"
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
+Lifecycle::Lifecycle(const ChiefConfig& config, Membership& members, const Ownership& ownership,
+                     const Moves& moves, Report& report)
+    : config_(config),
+      members_(members),
+      ownership_(ownership),
+      moves_(moves),
+      report_(report),
+      ending_(config),
+      history_(config),
+      pass_(config, members),
+      policy_(config, pass_, quarantine_),
+      leasing_(config, members, pass_, quarantine_, policy_, evaluation_, prediction_),
+      rounds_(config),
+      checkpoints_(config, members, ownership, history_) {}
+
 // ---- start and placement
 
-void ChiefCore::begin_job(Turn& turn) {
+void Lifecycle::start(Turn& turn) {
   phases_.start(turn);
   turn.log(turn.event("start")
                .add("run", config_.run)
@@ -26,28 +41,28 @@ void ChiefCore::begin_job(Turn& turn) {
   if (pass_.no_input()) fail(turn, Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
 }
 
-void ChiefCore::begin_placing(const Turn& turn, bool claimed) {
+void Lifecycle::begin_placing(const Turn& turn, bool claimed) {
   phases_.enter(turn, Phase::kAdopting);
   pass_.expect_earlier_leases(claimed);
   const bool holds_batches = claimed || !checkpoints_.newest().images.empty();
   if (config_.mode == wire::Purpose::kTrain && holds_batches) quarantine_.forget_what_others_know();
 }
 
-wire::Adopt ChiefCore::adopt_request() const {
+wire::Adopt Lifecycle::adopt_request() const {
   return {.sealed_epochs = history_.sealed(),
           .markers = quarantine_.markers(),
           .markers_known = quarantine_.known(),
           .plan_hash = ownership_.view().plan_hash};
 }
 
-bool ChiefCore::may_move(const Turn& turn) const {
+bool Lifecycle::may_move(const Turn& turn) const {
   return phases_.leasing() && !ending_.stop_requested() && ownership_.whole() &&
          !checkpoints_.under_way() && !save_due(turn);
 }
 
 // ---- changes of owners
 
-void ChiefCore::on_view_published(Turn& turn, bool rolled_back) {
+void Lifecycle::on_view_published(Turn& turn, bool rolled_back) {
   if (phases_.ending()) return;
   if (!begun_) {
     begun_ = true;
@@ -61,7 +76,7 @@ void ChiefCore::on_view_published(Turn& turn, bool rolled_back) {
   }
 }
 
-void ChiefCore::continue_phase(Turn& turn) {
+void Lifecycle::continue_phase(Turn& turn) {
   if (phases_.in_round()) {
     begin_round(turn);
   } else if (phases_.saving() && !checkpoints_.under_way()) {
@@ -69,7 +84,7 @@ void ChiefCore::continue_phase(Turn& turn) {
   }
 }
 
-void ChiefCore::go_back_to(Turn& turn, ResumeState&& older) {
+void Lifecycle::go_back_to(Turn& turn, ResumeState&& older) {
   const uint32_t sealed_epochs = older.sealed_epochs;
   history_.limit_resumed(older.epochs.size());
   const bool train = config_.mode == wire::Purpose::kTrain;
@@ -87,14 +102,14 @@ void ChiefCore::go_back_to(Turn& turn, ResumeState&& older) {
 
 // ---- leases
 
-StepBase ChiefCore::step_base() const {
+StepBase Lifecycle::step_base() const {
   const auto& accounts = history_.accounts();
   return {.steps = history_.steps_accounted(),
           .epoch = history_.epoch(),
           .counted = !accounts.empty() && accounts.back().epoch >= history_.epoch()};
 }
 
-void ChiefCore::on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
+void Lifecycle::on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
                                  RequestId id) {
   if (leasing_.repeat_grant(turn, member, id)) return;
   wire::LeaseGrant grant;
@@ -107,39 +122,39 @@ void ChiefCore::on_lease_request(Turn& turn, Member& member, const wire::LeaseRe
   leasing_.answer(turn, member, id, std::move(grant));
 }
 
-void ChiefCore::on_shard_progress(Turn& turn, Member& member, const wire::ShardProgress& progress) {
+void Lifecycle::on_shard_progress(Turn& turn, Member& member, const wire::ShardProgress& progress) {
   if (phases_.gathering() || phases_.current() == Phase::kAdopting) return;  // no lease table
   handle(turn,
          leasing_.on_progress(turn, member, progress, phases_.working(), ending_.stop_requested()));
 }
 
-void ChiefCore::on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed) {
+void Lifecycle::on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed) {
   handle(turn, leasing_.on_failed(turn, member, failed, phases_.working()));
 }
 
-void ChiefCore::on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report) {
+void Lifecycle::on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report) {
   // Reports also count during a reconciliation: if the epoch proves complete, they are valid.
   if (phases_.working()) handle(turn, leasing_.on_evaluated(turn, member, std::move(report)));
 }
 
-void ChiefCore::on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report,
+void Lifecycle::on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report,
                                   Bytes&& values) {
   if (phases_.current() != Phase::kPredicting) return;
   handle(turn, leasing_.on_predicted(turn, member, std::move(report), std::move(values)));
 }
 
-void ChiefCore::take_back_leases(Turn& turn, Member& member, bool died) {
+void Lifecycle::take_back_leases(Turn& turn, Member& member, bool died) {
   handle(turn, leasing_.leave(turn, member, died));
   if (!phases_.ending()) leasing_.release_all(turn, member);
 }
 
-void ChiefCore::handle(Turn& turn, WorkEvent&& event) {
+void Lifecycle::handle(Turn& turn, WorkEvent&& event) {
   if (auto* error = std::get_if<Error>(&event)) return fail(turn, std::move(*error));
   if (std::holds_alternative<PassAdvanced>(event)) return check_pass_end(turn);
   if (std::holds_alternative<MarkersPending>(event)) return reconcile_markers(turn);
 }
 
-void ChiefCore::check_idle_leases(Turn& turn) {
+void Lifecycle::check_idle_leases(Turn& turn) {
   if (phases_.leasing()) leasing_.revoke_idle(turn);
 }
 
@@ -147,12 +162,12 @@ void ChiefCore::check_idle_leases(Turn& turn) {
 // too many unsealed epochs wait for one (Phase::kSaving).
 
 /// Requests a checkpoint, which begins as soon as possible.
-void ChiefCore::want_save(Turn& turn) {
+void Lifecycle::want_save(Turn& turn) {
   checkpoints_.want();
   check_save(turn);
 }
 
-void ChiefCore::check_save(Turn& turn) {
+void Lifecycle::check_save(Turn& turn) {
   if (checkpoints_.under_way()) {
     if (checkpoints_.overdue(turn)) save_failed(turn, "it took too long");
   } else if (save_due(turn)) {
@@ -166,12 +181,20 @@ void ChiefCore::check_save(Turn& turn) {
 
 /// Returns true if a checkpoint is due. The number of complete epochs must be certain, because the
 /// checkpoint seals them.
-bool ChiefCore::save_due(const Turn& turn) const {
+bool Lifecycle::save_due(const Turn& turn) const {
   return settled() && config_.mode == wire::Purpose::kTrain && phases_.may_save() &&
          checkpoints_.due(turn, pass_.steps());
 }
 
-void ChiefCore::handle(Turn& turn, const SaveResult& result) {
+void Lifecycle::on_saved(Turn& turn, const Member& member, wire::Saved&& saved) {
+  handle(turn, checkpoints_.on_saved(turn, member, std::move(saved)));
+}
+
+void Lifecycle::on_published(Turn& turn, ViewId checkpoint, const Result<void>& result) {
+  handle(turn, checkpoints_.on_published(turn, checkpoint, result, ending_.stop_requested()));
+}
+
+void Lifecycle::handle(Turn& turn, const SaveResult& result) {
   switch (result.event) {
     case SaveEvent::kNone:
       return;
@@ -187,12 +210,12 @@ void ChiefCore::handle(Turn& turn, const SaveResult& result) {
   }
 }
 
-void ChiefCore::save_failed(Turn& turn, const std::string& why) {
+void Lifecycle::save_failed(Turn& turn, const std::string& why) {
   after_save(turn, checkpoints_.fail(turn, why));
 }
 
 /// Continues whatever waited for the checkpoint, which was published, or failed because of `error`.
-void ChiefCore::after_save(Turn& turn, const std::string& error) {
+void Lifecycle::after_save(Turn& turn, const std::string& error) {
   const bool stopping = ending_.stop_requested();
   if (checkpoints_.wanted()) return check_save(turn);  // the next checkpoint decides
   if (!phases_.saving()) return;
@@ -222,12 +245,12 @@ void ChiefCore::after_save(Turn& turn, const std::string& error) {
 
 // ---- time
 
-void ChiefCore::check_rounds(Turn& turn) {
+void Lifecycle::check_rounds(Turn& turn) {
   if (config_.job.train.steps > 0 && phases_.training()) check_pass_end(turn);
   if (rounds_.due(turn) && phases_.in_round()) begin_round(turn);
 }
 
-void ChiefCore::check_limits(Turn& turn) {
+void Lifecycle::check_limits(Turn& turn) {
   switch (phases_.current()) {
     case Phase::kGathering:
     case Phase::kAdopting:
@@ -242,7 +265,7 @@ void ChiefCore::check_limits(Turn& turn) {
   }
 }
 
-void ChiefCore::show_progress(Turn& turn) {
+void Lifecycle::show_progress(Turn& turn) {
   ProgressSnapshot snapshot = report_.progress(turn);
   snapshot.phase = phases_.current();
   snapshot.epoch = history_.epoch();
@@ -253,7 +276,7 @@ void ChiefCore::show_progress(Turn& turn) {
 
 // ---- the end
 
-void ChiefCore::stop(Turn& turn, int signal, const std::string& receiver) {
+void Lifecycle::stop(Turn& turn, int signal, const std::string& receiver) {
   if (ending_.stop_requested() || phases_.ending()) return;
   ending_.request_stop(turn, signal, receiver);
   leasing_.revoke_all(turn);
@@ -276,18 +299,18 @@ void ChiefCore::stop(Turn& turn, int signal, const std::string& receiver) {
 }
 
 /// Returns true if a ps holds partitions that it received from an earlier chief.
-bool ChiefCore::members_hold_state() const {
+bool Lifecycle::members_hold_state() const {
   if (pass_.earlier_leases()) return true;
   return members_.count([](const Member& m) { return m.live() && !m.hello.claims.empty(); }) > 0;
 }
 
 /// Ends a stop without a checkpoint: there is nothing to save, or saving took too long.
-void ChiefCore::end_unsaved(Turn& turn) {
+void Lifecycle::end_unsaved(Turn& turn) {
   ending_.interrupt(false);
   begin_stop(turn, ending_.error()->what);
 }
 
-void ChiefCore::fail(Turn& turn, Error error) {
+void Lifecycle::fail(Turn& turn, Error error) {
   if (phases_.ending()) return;
   const std::string reason =
       error.where.empty() ? error.what : str(error.what, " (", error.where, ")");
@@ -295,7 +318,7 @@ void ChiefCore::fail(Turn& turn, Error error) {
   begin_stop(turn, reason);
 }
 
-void ChiefCore::begin_stop(Turn& turn, const std::string& reason) {
+void Lifecycle::begin_stop(Turn& turn, const std::string& reason) {
   turn.outbox().clear();
   checkpoints_.drop();
   phases_.enter(turn, Phase::kStopping);
@@ -308,17 +331,17 @@ void ChiefCore::begin_stop(Turn& turn, const std::string& reason) {
   if (!waiting) finish(turn);
 }
 
-void ChiefCore::finish_if_alone(Turn& turn) {
+void Lifecycle::finish_if_alone(Turn& turn) {
   const bool waiting = members_.count([](const Member& m) { return m.live(); }) > 0;
   if (!waiting && !finished()) finish(turn);
 }
 
-void ChiefCore::leave_job(Turn& turn, Error error) {
+void Lifecycle::leave_job(Turn& turn, Error error) {
   ending_.fail(turn, std::move(error));
   finish(turn);
 }
 
-void ChiefCore::supersede(Turn& turn, uint32_t term) {
+void Lifecycle::supersede(Turn& turn, uint32_t term) {
   defended(Defence::kChiefSuperseded);
   turn.log(turn.event("superseded").add("by_term", term));
   ending_.set(
@@ -328,7 +351,7 @@ void ChiefCore::supersede(Turn& turn, uint32_t term) {
   finish(turn);
 }
 
-void ChiefCore::finish(Turn& turn) {
+void Lifecycle::finish(Turn& turn) {
   phases_.enter(turn, Phase::kFinished);
   turn.outbox().clear();
   Finish effect{.code = ending_.code(), .error = ending_.error(), .summary = summary(turn)};
@@ -339,7 +362,7 @@ void ChiefCore::finish(Turn& turn) {
   turn.emit(std::move(effect));
 }
 
-JobSummary ChiefCore::summary(const Turn& turn) const {
+JobSummary Lifecycle::summary(const Turn& turn) const {
   JobSummary s = report_.summary(turn);
   s.epochs_sealed = history_.sealed();
   s.steps = history_.steps_accounted();

@@ -1,10 +1,10 @@
-// ChiefCore: epochs and other passes, completion rounds, and the reconciliation after partitions
+// Lifecycle: epochs and other passes, completion rounds, and the reconciliation after partitions
 // were restored.
 #include <algorithm>
 #include <utility>
 
 #include "chief/core/account.h"
-#include "chief/core/chief_core.h"
+#include "chief/core/lifecycle.h"
 #include "chief/core/ps_cores.h"
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
@@ -13,7 +13,7 @@ namespace downpour::chief {
 
 // ---- passes
 
-void ChiefCore::begin_work(Turn& turn) {
+void Lifecycle::begin_work(Turn& turn) {
   checkpoints_.start(turn, pass_.steps());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation(turn);
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction(turn);
@@ -27,13 +27,13 @@ void ChiefCore::begin_work(Turn& turn) {
 }
 
 /// Begins a pass. Returns false if that fails the job.
-bool ChiefCore::open_pass(Turn& turn, const wire::Lease& pattern) {
+bool Lifecycle::open_pass(Turn& turn, const wire::Lease& pattern) {
   Result<void> opened = pass_.open(pattern);
   if (!opened) fail(turn, std::move(opened).error());
   return bool(opened);
 }
 
-void ChiefCore::begin_epoch(Turn& turn, bool reconcile) {
+void Lifecycle::begin_epoch(Turn& turn, bool reconcile) {
   if (!open_epoch(turn)) return;
   if (!reconcile) return phases_.enter(turn, Phase::kTraining);
   reconciliation_.then = Phase::kTraining;
@@ -42,7 +42,7 @@ void ChiefCore::begin_epoch(Turn& turn, bool reconcile) {
   begin_round(turn);
 }
 
-bool ChiefCore::open_epoch(Turn& turn) {
+bool Lifecycle::open_epoch(Turn& turn) {
   history_.begin_epoch();
   report_.begin_epoch(turn);
   rounds_.forget_void();
@@ -57,7 +57,7 @@ bool ChiefCore::open_epoch(Turn& turn) {
   return true;
 }
 
-void ChiefCore::check_pass_end(Turn& turn) {
+void Lifecycle::check_pass_end(Turn& turn) {
   const bool partial = phases_.training() && pass_.partial_epoch_is_read(turn, step_base());
   if (!pass_.table().all_ended() && !partial) return;
   if (phases_.training()) {
@@ -72,13 +72,13 @@ void ChiefCore::check_pass_end(Turn& turn) {
 
 /// Ends an epoch that is complete and evaluated: requests a checkpoint that seals it, and begins
 /// the next epoch.
-void ChiefCore::end_epoch(Turn& turn) {
+void Lifecycle::end_epoch(Turn& turn) {
   checkpoints_.want();
   next_epoch(turn);
   check_save(turn);
 }
 
-void ChiefCore::next_epoch(Turn& turn) {
+void Lifecycle::next_epoch(Turn& turn) {
   if (history_.trained() || checkpoints_.waits_for_best() ||
       history_.complete() - history_.sealed() >= config_.unsealed_epochs_max) {
     return phases_.enter(turn, Phase::kSaving);  // after_save() continues
@@ -87,7 +87,7 @@ void ChiefCore::next_epoch(Turn& turn) {
   begin_epoch(turn, pass_.earlier_leases() || history_.epoch() < history_.begun());
 }
 
-void ChiefCore::begin_evaluation(Turn& turn) {
+void Lifecycle::begin_evaluation(Turn& turn) {
   const uint32_t id = history_.next_evaluation();
   const uint32_t trained =
       config_.mode == wire::Purpose::kTrain ? history_.epochs_trained() : history_.sealed();
@@ -104,7 +104,7 @@ void ChiefCore::begin_evaluation(Turn& turn) {
                .add("shards", pass_.table().shard_count()));
 }
 
-void ChiefCore::end_evaluation(Turn& turn) {
+void Lifecycle::end_evaluation(Turn& turn) {
   Evaluation evaluation = evaluation_.finish(turn.now_ns());
   turn.log(turn.event("evaluated")
                .add("evaluation", evaluation.id)
@@ -117,7 +117,7 @@ void ChiefCore::end_evaluation(Turn& turn) {
   end_epoch(turn);
 }
 
-void ChiefCore::begin_prediction(Turn& turn) {
+void Lifecycle::begin_prediction(Turn& turn) {
   phases_.enter(turn, Phase::kPredicting);
   const bool opened = open_pass(turn, {.purpose = wire::Purpose::kPredict,
                                        .shard = {history_.epoch(), 0},
@@ -127,7 +127,7 @@ void ChiefCore::begin_prediction(Turn& turn) {
 
 // ---- rounds
 
-void ChiefCore::begin_round(Turn& turn) {
+void Lifecycle::begin_round(Turn& turn) {
   rounds_.cancel_repeat();
   if (!settled()) return;  // begins when every partition has an owner again
   const uint32_t epoch = phases_.reconciling() ? reconciliation_.epoch : history_.epoch();
@@ -138,7 +138,7 @@ void ChiefCore::begin_round(Turn& turn) {
                  [&](uint32_t, const Member& member) { turn.ask(member, request); });
 }
 
-void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply) {
+void Lifecycle::on_status(Turn& turn, Member& member, wire::StatusReply&& reply) {
   const auto owner = ownership_.owner_number(ps_key(member));
   if (!owner || rounds_.waits() || !phases_.in_round()) return;
   std::string why;
@@ -157,13 +157,13 @@ void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply)
   if (rounds_.current().all_in()) end_round(turn);
 }
 
-void ChiefCore::void_round(Turn& turn, const std::string& why) {
+void Lifecycle::void_round(Turn& turn, const std::string& why) {
   if (rounds_.repeat(turn, why)) return;
   fail(turn, Error{ErrorCode::kPeersLost,
                    str("epoch ", history_.epoch(), " cannot be completed: ", why)});
 }
 
-void ChiefCore::end_round(Turn& turn) {
+void Lifecycle::end_round(Turn& turn) {
   Result<RoundOutcome> outcome = rounds_.current().judge();
   if (!outcome) return fail(turn, std::move(outcome).error());
   rounds_.forget_void();
@@ -189,7 +189,7 @@ void ChiefCore::end_round(Turn& turn) {
 }
 
 /// Leases the shards that some partition lacks. Returns false if that fails the job.
-bool ChiefCore::take_lacking(Turn& turn, const RoundOutcome& outcome) {
+bool Lifecycle::take_lacking(Turn& turn, const RoundOutcome& outcome) {
   if (auto taken = leasing_.take_lacking(turn, outcome); !taken)
     fail(turn, std::move(taken).error());
   defended(Defence::kChiefLacking);
@@ -226,7 +226,7 @@ Error no_batch(const wire::ShardCounts& counts) {
 
 }  // namespace
 
-void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
+void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   const uint32_t epoch = history_.epoch();
   Result<wire::ShardCounts> counts = pass_.settle(epoch, outcome);
   if (!counts) return fail(turn, std::move(counts).error().with_context("epoch ", epoch));
@@ -267,7 +267,7 @@ void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
 
 // ---- reconciliation
 
-void ChiefCore::interrupt(Turn& turn, const std::string& why) {
+void Lifecycle::interrupt(Turn& turn, const std::string& why) {
   if (phases_.in_round() && !DP_MUTATE("round-survives-a-change-of-ownership")) {
     defended(Defence::kChiefRoundInterrupted);
     rounds_.interrupt(turn);
@@ -277,7 +277,7 @@ void ChiefCore::interrupt(Turn& turn, const std::string& why) {
 
 /// Asks all partitions what they hold, from the first unsealed epoch on, because some partition was
 /// restored. Training returns to the first epoch of which a partition lacks something.
-void ChiefCore::reconcile(Turn& turn) {
+void Lifecycle::reconcile(Turn& turn) {
   if (config_.mode != wire::Purpose::kTrain) return continue_phase(turn);  // applies nothing
   if (!phases_.reconciling()) {
     const bool completing = phases_.current() == Phase::kCompleting;
@@ -296,14 +296,14 @@ void ChiefCore::reconcile(Turn& turn) {
 
 /// Begins a reconciliation for markers; no shard is granted meanwhile. If another reconciliation is
 /// running, its last round includes the markers.
-void ChiefCore::reconcile_markers(Turn& turn) {
+void Lifecycle::reconcile_markers(Turn& turn) {
   if (!phases_.training() || !quarantine_.wants_round()) return;
   reconciliation_ = {.epoch = history_.epoch(), .markers_only = true, .then = Phase::kTraining};
   phases_.enter(turn, Phase::kReconciling);
   begin_round(turn);
 }
 
-void ChiefCore::reconcile_next(Turn& turn) {
+void Lifecycle::reconcile_next(Turn& turn) {
   // All partitions are asked about the epoch in training, but not about an epoch that has not
   // begun.
   if (reconciliation_.epoch < history_.complete() || reconciliation_.then == Phase::kTraining) {
@@ -314,7 +314,7 @@ void ChiefCore::reconcile_next(Turn& turn) {
   check_pass_end(turn);
 }
 
-void ChiefCore::end_reconcile(Turn& turn, const RoundOutcome& outcome) {
+void Lifecycle::end_reconcile(Turn& turn, const RoundOutcome& outcome) {
   const bool stopping = ending_.stop_requested();
   if (std::exchange(reconciliation_.markers_only, false)) {
     phases_.enter(turn, stopping ? Phase::kSaving : Phase::kTraining);
@@ -333,7 +333,7 @@ void ChiefCore::end_reconcile(Turn& turn, const RoundOutcome& outcome) {
 }
 
 /// Returns to an epoch that was complete and is not any more. Returns false if that fails the job.
-bool ChiefCore::roll_back_to(Turn& turn, uint32_t epoch) {
+bool Lifecycle::roll_back_to(Turn& turn, uint32_t epoch) {
   defended(Defence::kChiefRollsBack);
   turn.notice(
       NoticeLevel::kWarning,
