@@ -162,6 +162,16 @@ int data_level(std::string_view path) {
   return found == kFolders.end() ? -1 : int(found - kFolders.begin());
 }
 
+// The chief's core has three layers, each a folder: `run` decides when the job is over, `work` what
+// is to be done, `cluster` which process owns what. Files for all of them are in chief/core itself.
+bool crosses_layers(std::string_view folder, std::string_view included) {
+  const std::string_view root = "chief/core/";
+  if (!included.starts_with(root) || !(folder == "chief/core" || folder.starts_with(root)))
+    return false;
+  const std::string other = folder_of(included);
+  return other != "chief/core" && other != folder && folder != "chief/core/run";
+}
+
 bool is_core(std::string_view path) {
   return starts_with_any(path, {"ps/core/", "worker/core/", "chief/core/"});
 }
@@ -186,6 +196,8 @@ Findings check_directions(std::string_view path, std::string_view text) {
     if (own_role && !path.starts_with("tools/") &&
         include.path.find("/runtime/") != std::string::npos && is_core(path))
       findings.push_back(at(path, include.line, "a core must not include its shell"));
+    if (crosses_layers(folder, include.path))
+      findings.push_back(at(path, include.line, "this layer must not include " + include.path));
     const bool for_cores =
         own_role || include.path == "shared/wire/messages.h" ||
         include.path == "shared/wire/peer_identity.h" || include.path == "shared/job/job.h" ||
@@ -398,6 +410,22 @@ TEST_CASE("an include against the direction of the modules is found", "[tidy]") 
   CHECK(including("ps/runtime/a.cc", "ps/core/table.h") == 0);
   CHECK(including("tools/cli/a.cc", "tools/bench/bench.h") == 0);
   CHECK(including("tools/cli/a.cc", "chief/runtime/console.h") == 0);
+}
+
+TEST_CASE("an include between the layers of the chief's core is found", "[tidy]") {
+  const auto including = [](std::string_view path, const std::string& header) {
+    return check_directions(path, "#include \"" + header + "\"\n").size();
+  };
+  CHECK(including("chief/core/work/a.cc", "chief/core/cluster/ownership.h") == 1);
+  CHECK(including("chief/core/cluster/a.cc", "chief/core/work/pass.h") == 1);
+  CHECK(including("chief/core/work/a.cc", "chief/core/run/history.h") == 1);
+  CHECK(including("chief/core/cluster/a.cc", "chief/core/run/phases.h") == 1);
+  CHECK(including("chief/core/a.h", "chief/core/work/pass.h") == 1);
+  CHECK(including("chief/core/work/a.cc", "chief/core/work/pass.h") == 0);
+  CHECK(including("chief/core/work/a.cc", "chief/core/turn.h") == 0);
+  CHECK(including("chief/core/run/a.cc", "chief/core/work/pass.h") == 0);
+  CHECK(including("chief/core/run/a.cc", "chief/core/cluster/ownership.h") == 0);
+  CHECK(including("chief/runtime/a.cc", "chief/core/run/chief_core.h") == 0);
 }
 
 TEST_CASE("a core that includes a module with input or output is found", "[tidy]") {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "chief/core/events.h"
 
@@ -75,6 +77,14 @@ struct Member {
   /// Returns the name with host and pid, for messages to people.
   std::string full_name() const { return str(name(), " (", hello.host, ", pid ", hello.pid, ")"); }
 };
+
+/// Stores the last heartbeat of a member without what was handled when it arrived.
+inline void keep_last(Member& member, wire::Heartbeat&& heartbeat) {
+  member.last = std::move(heartbeat);
+  member.last.recent = {};
+  member.last.loads = {};
+  if (member.last.staleness.size() > kStalenessBucketsMax) member.last.staleness = {};
+}
 
 /// All members, in the order in which they joined. References stay valid until remove().
 class Membership {

@@ -82,6 +82,18 @@ class Turn {
   void send_again(const Member& member, const Outbox::Request& request) {
     send(member.peer, request.body, next_request(), request.values);
   }
+  /// Repeats the requests that are due.
+  void repeat(Outbox& outbox, Membership& members) {
+    outbox.tick(now_ns(), [&](wire::Role role, Incarnation to, uint32_t thread,
+                              const Outbox::Request& request) {
+      const Member* member = members.find(role, to, thread);
+      if (member != nullptr) send_again(*member, request);
+    });
+  }
+  /// Repeats the request to one member, if there is one, because the member has said Hello again.
+  void repeat_to(const Member& member, const Outbox& outbox) {
+    if (const Outbox::Request* request = outbox.find(member)) send_again(member, *request);
+  }
   /// Answers a peer that may not be a member. Only a peer that names the run learns the run and the
   /// view.
   void reply(PeerKey peer, const wire::Envelope& to, wire::Body body) {

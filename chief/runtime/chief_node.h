@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "chief/core/chief_core.h"
+#include "chief/core/run/chief_core.h"
 #include "chief/runtime/console.h"
 #include "shared/env/background.h"
 #include "shared/env/storage.h"

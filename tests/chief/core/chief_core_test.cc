@@ -1,4 +1,4 @@
-#include "chief/core/chief_core.h"
+#include "chief/core/run/chief_core.h"
 
 #include <catch2/catch.hpp>
 

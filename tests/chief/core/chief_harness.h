@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "chief/core/chief_core.h"
+#include "chief/core/run/chief_core.h"
 
 namespace downpour::chief {
 

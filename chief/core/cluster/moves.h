@@ -1,0 +1,122 @@
+// Moves: moves partitions between live ps, a few at a time, while training continues.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chief/core/cluster/balance.h"
+#include "chief/core/cluster/ownership.h"
+#include "chief/core/cluster/ps_cores.h"
+#include "chief/core/turn.h"
+
+namespace downpour::chief {
+
+/// Moves bundles of partitions from one core to another: towards equal numbers, away from a ps that
+/// leaves, or away from a busy core. At most one bundle moves at a time. The source freezes and
+/// writes the partitions, the target adopts them, and the next view makes the target their owner.
+class Moves {
+ public:
+  struct Counts {
+    uint32_t partitions = 0;   // moved
+    uint32_t offloaded = 0;    // of those, moved because their core was busy
+    int64_t pause_ns_max = 0;  // longest time that no ps served one of them
+  };
+
+  Moves(const ChiefConfig& config, Membership& members, Ownership& ownership)
+      : config_(config), members_(members), ownership_(ownership) {}
+
+  bool under_way() const { return move_.has_value(); }
+  /// Returns true if this is the ownership generation of the current move.
+  bool is_current(ViewId ownership_generation) const {
+    return move_ && move_->ownership_generation == ownership_generation;
+  }
+  const Counts& counts() const { return counts_; }
+
+  /// Begins to move the partitions of a ps process away, because it wants to leave. Returns true if
+  /// the job must stop instead: no other ps is left, so the state in its memory would be lost.
+  [[nodiscard]] bool begin_leaving(Turn& turn, const Member& member);
+  /// Lets all ps stay if no staying ps is left, because then no ps can leave.
+  void check_leaving();
+  /// Returns true if the current move takes too long.
+  bool overdue(const Turn& turn) const;
+  /// Stops the leaving ps that own nothing any more.
+  void dismiss_drained_ps(Turn& turn);
+  /// Returns true if the pause after the last move is over and no request is pending.
+  bool may_begin(const Turn& turn) const;
+  /// Begins the next move if one is wanted. Requires may_begin().
+  void begin_next(Turn& turn);
+  /// Sends an Adopt without partitions to ps cores that have not answered one yet. It changes
+  /// nothing.
+  void probe_ps(Turn& turn);
+
+  /// Sends the images of the source to the target. `adopt` has the epochs and markers that the
+  /// target must know. Returns the reason if the move must be cancelled.
+  std::optional<std::string> on_frozen(Turn& turn, const Member& member, wire::Frozen&& frozen,
+                                       Bytes&& inlined, wire::Adopt&& adopt);
+  /// Cancels the current move. Then a view must follow as soon as ownership is ready. It names the
+  /// source as owner, because only a view lets the source serve the partitions again.
+  void cancel(Turn& turn, const std::string& why);
+  /// Doubles the pause before the next move to the target, because it did not take over the
+  /// partitions that it was sent.
+  void blame_target(Turn& turn);
+
+  /// Takes the load that a core reports.
+  void take_report(PsKey ps, const wire::Heartbeat& heartbeat) { work_.take(ps, heartbeat); }
+  /// Completes the current move, because a view was published.
+  void on_view_published(Turn& turn);
+  /// Forgets the load of a core that is lost. Returns true if the current move cannot continue
+  /// without it.
+  bool forget_ps(PsKey ps);
+  /// Lets a core serve the partitions of a cancelled move again. It has returned, and still owns
+  /// `found` partitions.
+  void on_ps_returned(PsKey ps, uint32_t found);
+
+ private:
+  /// A bundle of partitions that moves between two live cores.
+  struct Move {
+    PsKey source, target;
+    ViewId ownership_generation;
+    std::vector<PartitionId> partitions;
+    int64_t begun_ns = 0;
+    int64_t frozen_ns = 0;  // when Frozen arrived
+    Bytes inlined;          // small images that came with Frozen
+    bool given = false;     // Adopt was sent to the target
+    bool offloads = false;  // the move offloads a busy core
+  };
+  struct Offloading {
+    PsKey source, target;
+    std::vector<PartitionId> partitions;  // not moved yet
+  };
+
+  Member* find(PsKey ps) const { return members_.find(wire::Role::kPs, ps.incarnation, ps.thread); }
+  static bool takes_partitions(const Turn& turn, const Member& member) {
+    return member.answers && !member.leaving && turn.now_ns() >= member.move_at_ns;
+  }
+  bool rebalance(Turn& turn);
+  void offload(Turn& turn);
+  bool continue_offloading(Turn& turn);
+  void begin_move(Turn& turn, Member& source, Member& target, std::vector<PartitionId> partitions);
+  void settle(Turn& turn);
+  int64_t timeout_ns() const;
+
+  const ChiefConfig& config_;
+  Membership& members_;
+  Ownership& ownership_;
+  std::optional<Move> move_;
+  // Moves that were cancelled while the source was lost. The source may still have the partitions
+  // frozen.
+  std::map<PsKey, Move> unresolved_;
+  uint32_t move_size_ = 4;
+  int64_t move_at_ns_ = 0;     // earliest time of the next move
+  uint32_t moves_failed_ = 0;  // recent failures; a success halves the number
+  bool rebalancing_ = false;   // the numbers of partitions are being evened out
+  WorkReports work_;
+  std::optional<Offloading> offloading_;
+  int64_t offload_at_ns_ = 0;  // earliest time of the next decision to offload
+  Counts counts_;
+};
+
+}  // namespace downpour::chief

@@ -1,0 +1,188 @@
+// Lifecycle: the course of the job: its phases, epochs, rounds, evaluations and checkpoints, and
+// its end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "chief/core/cluster/moves.h"
+#include "chief/core/cluster/ownership.h"
+#include "chief/core/run/checkpoints.h"
+#include "chief/core/run/ending.h"
+#include "chief/core/run/history.h"
+#include "chief/core/run/phases.h"
+#include "chief/core/run/report.h"
+#include "chief/core/turn.h"
+#include "chief/core/work/evaluation.h"
+#include "chief/core/work/leasing.h"
+#include "chief/core/work/pass.h"
+#include "chief/core/work/prediction.h"
+#include "chief/core/work/quarantine.h"
+#include "chief/core/work/quarantine_policy.h"
+#include "chief/core/work/rounds.h"
+
+namespace downpour::chief {
+
+/// Decides what the job does next, under owners that others decide about. A change of owners
+/// arrives as interrupt(), and ends as on_view_published() or continue_phase().
+class Lifecycle {
+ public:
+  Lifecycle(const ChiefConfig& config, Membership& members, const Ownership& ownership,
+            const Moves& moves, Report& report);
+
+  const Phases& phases() const { return phases_; }
+  const History& history() const { return history_; }
+  const Pass& pass() const { return pass_; }
+  Checkpoints& checkpoints() { return checkpoints_; }
+  /// Returns true after the first view: work has begun.
+  bool begun() const { return begun_; }
+  bool ending() const { return phases_.ending(); }
+  bool finished() const { return phases_.finished(); }
+  bool stop_requested() const { return ending_.stop_requested(); }
+  bool stop_overdue(const Turn& turn) const { return ending_.stop_overdue(turn); }
+
+  // ---- start and placement
+
+  /// Starts the job. Finishes it at once if there is nothing to do.
+  void start(Turn& turn);
+  /// Records that partitions are placed. `claimed`: partitions and leases of an earlier chief
+  /// exist.
+  void begin_placing(const Turn& turn, bool claimed);
+  /// Returns an Adopt without partitions: what every core must know that adopts some.
+  wire::Adopt adopt_request() const;
+  /// Returns true if a move may begin: shards are leased, every partition has an owner, and no
+  /// checkpoint would lose its images by it.
+  bool may_move(const Turn& turn) const;
+
+  // ---- changes of owners
+
+  /// Voids the running round and checkpoint, because ownership has changed or is about to change.
+  void interrupt(Turn& turn, const std::string& why);
+  /// Begins or continues the work under a new view. `rolled_back`: some partition was restored or
+  /// began empty since the view before.
+  void on_view_published(Turn& turn, bool rolled_back);
+  /// Continues the phase that waited for owners, when every partition has one and none was rolled
+  /// back.
+  void continue_phase(Turn& turn);
+  /// Returns true if lost partitions can be restored from an older checkpoint alone, because no
+  /// epoch was sealed between the two. Then all other partitions still have the watermarks of the
+  /// unsealed epochs.
+  bool restores_some_from(const ResumeState& older) const {
+    return begun_ && older.sealed_epochs == history_.sealed();
+  }
+  /// Returns to the epochs of an older checkpoint, from which every partition is restored.
+  void go_back_to(Turn& turn, ResumeState&& older);
+  /// Waits for ps again, before work has begun.
+  void wait_for_ps(const Turn& turn) { phases_.enter(turn, Phase::kGathering); }
+
+  // ---- messages; the lease table exists once partitions are placed
+
+  void on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
+                        RequestId id);
+  void on_shard_progress(Turn& turn, Member& member, const wire::ShardProgress& progress);
+  void on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed);
+  void on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report);
+  void on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
+  void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
+  void on_saved(Turn& turn, const Member& member, wire::Saved&& saved);
+  void on_published(Turn& turn, ViewId checkpoint, const Result<void>& result);
+  /// Ends all leases of a member that is silent, replaced or gone. `died`: it counts as a failed
+  /// attempt.
+  void take_back_leases(Turn& turn, Member& member, bool died);
+  /// Adapts the pass to the live input processes.
+  void on_inputs_changed() { pass_.share_stream(); }
+
+  // ---- time
+
+  /// Updates progress(), before anything else of a tick.
+  void note_steps() { pass_.note_steps(step_base()); }
+  void check_idle_leases(Turn& turn);
+  void check_rounds(Turn& turn);
+  /// Begins a checkpoint that is due, and abandons one that takes too long.
+  void check_save(Turn& turn);
+  void check_limits(Turn& turn);
+  void show_progress(Turn& turn);
+
+  // ---- the end
+
+  /// Stops the job for a signal. A signal to a process group reaches every process, so each of them
+  /// reports it. Only the first report has an effect. A job that is ending keeps its exit status.
+  void stop(Turn& turn, int signal, const std::string& receiver);
+  /// Fails the job, if it is not ending.
+  void fail(Turn& turn, Error error);
+  /// Fails this chief without a message to the members, because another chief may continue with
+  /// them.
+  void leave_job(Turn& turn, Error error);
+  /// Ends this chief without a message to the members, because they belong to the newer chief.
+  void supersede(Turn& turn, uint32_t term);
+  /// Finishes if no live member is left to answer the Stop.
+  void finish_if_alone(Turn& turn);
+
+ private:
+  /// The reconciliation that is running.
+  struct Reconciliation {
+    uint32_t epoch = 0;             // the epoch that the partitions are asked about
+    bool markers_only = false;      // it is for markers only, and leases stay valid
+    Phase then = Phase::kTraining;  // the phase that follows
+  };
+
+  void handle(Turn& turn, WorkEvent&& event);
+  void handle(Turn& turn, const SaveResult& result);
+  void begin_stop(Turn& turn, const std::string& reason);
+  void end_unsaved(Turn& turn);
+  void finish(Turn& turn);
+  JobSummary summary(const Turn& turn) const;
+  bool members_hold_state() const;
+  /// Returns true if every partition has a live owner and no move is in progress.
+  bool settled() const { return ownership_.whole() && !moves_.under_way(); }
+  StepBase step_base() const;
+
+  void want_save(Turn& turn);
+  bool save_due(const Turn& turn) const;
+  void save_failed(Turn& turn, const std::string& why);
+  void after_save(Turn& turn, const std::string& error);
+
+  // lifecycle_epochs.cc
+  void begin_work(Turn& turn);
+  void begin_epoch(Turn& turn, bool reconcile);
+  bool open_epoch(Turn& turn);
+  void end_epoch(Turn& turn);
+  void next_epoch(Turn& turn);
+  void begin_evaluation(Turn& turn);
+  void end_evaluation(Turn& turn);
+  void begin_prediction(Turn& turn);
+  bool open_pass(Turn& turn, const wire::Lease& pattern);
+  void check_pass_end(Turn& turn);
+  void begin_round(Turn& turn);
+  void void_round(Turn& turn, const std::string& why);
+  void end_round(Turn& turn);
+  void complete_epoch(Turn& turn, const RoundOutcome& outcome);
+  void reconcile(Turn& turn);
+  void reconcile_markers(Turn& turn);
+  void reconcile_next(Turn& turn);
+  void end_reconcile(Turn& turn, const RoundOutcome& outcome);
+  bool roll_back_to(Turn& turn, uint32_t epoch);
+  bool take_lacking(Turn& turn, const RoundOutcome& outcome);
+
+  const ChiefConfig& config_;
+  Membership& members_;
+  const Ownership& ownership_;
+  const Moves& moves_;
+  Report& report_;
+  Phases phases_;
+  Ending ending_;
+  History history_;
+  Pass pass_;
+  Quarantine quarantine_;
+  QuarantinePolicy policy_;
+  EvaluationRun evaluation_;
+  PredictionRun prediction_;
+  Leasing leasing_;
+  Rounds rounds_;
+  Checkpoints checkpoints_;
+  Reconciliation reconciliation_;
+  bool begun_ = false;
+};
+
+}  // namespace downpour::chief

@@ -1,0 +1,445 @@
+#include "chief/core/work/leasing.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "shared/base/defence.h"
+#include "shared/base/mutate.h"
+
+namespace downpour::chief {
+
+namespace {
+
+/// Returns true for errors in the data, the job or the build, which another attempt would only
+/// repeat.
+bool is_deterministic(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUsage:
+    case ErrorCode::kBadData:
+    case ErrorCode::kNoInput:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kConfig:
+    case ErrorCode::kPermission:
+    case ErrorCode::kCannotCreate:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string_view purpose_name(wire::Purpose purpose) {
+  switch (purpose) {
+    case wire::Purpose::kTrain:
+      return "train";
+    case wire::Purpose::kEval:
+      return "eval";
+    case wire::Purpose::kPredict:
+      return "predict";
+  }
+  return "";
+}
+
+}  // namespace
+
+// ---- granting
+
+bool Leasing::repeat_grant(Turn& turn, Member& member, RequestId id) {
+  if (id == RequestId{} || member.granted != id) return false;
+  std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
+    return !table_.holds(member.incarnation(), lease);
+  });
+  if (member.grant.leases.empty()) return false;
+  defended(Defence::kChiefGrantRepeated);
+  turn.send(member, member.grant, id);
+  return true;
+}
+
+void Leasing::answer(Turn& turn, Member& member, RequestId id, wire::LeaseGrant&& grant) {
+  if (grant.leases.empty()) grant.retry_ns = config_.lease_retry_ns;
+  member.granted = id;
+  member.grant = grant;
+  turn.send(member, std::move(grant), id);
+}
+
+Result<void> Leasing::grant(Turn& turn, const Member& member, uint32_t wanted, const StepBase& base,
+                            bool predicting, wire::LeaseGrant& grant) {
+  const Incarnation who = member.incarnation();
+  DP_TRY_VOID(pass_.extend());
+  // Near the end of a pass a worker gets at most its fair share of the free shards.
+  const uint32_t workers = std::max(1U, members_.workers_live());
+  const uint32_t fair = (table_.free_count() + workers - 1) / workers;
+  const uint32_t held = table_.held_count(who);
+  const uint32_t room =
+      config_.leases_per_worker_max - std::min(held, config_.leases_per_worker_max);
+  const uint32_t limit = predicting ? table_.first_open() + config_.predict_window : UINT32_MAX;
+  const PassView pass = pass_.view(turn);
+  const auto suspected = [this](uint32_t shard) { return is_suspect(shard); };
+  const bool fresh = pass_.may_begin_shards(base);
+  // A worker holds a shard that has failed only as its single shard. So the chief knows where the
+  // worker dies.
+  const std::vector<uint32_t> in_hand = table_.held_by(who);
+  if (policy_.single_step() && std::any_of(in_hand.begin(), in_hand.end(), suspected)) return {};
+  for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
+    if (!may_hold_more(pass, who, pass_.bytes_left())) break;
+    const bool suspects = !policy_.single_step() || table_.held_count(who) == 0;
+    const auto lease = table_.grant(turn.now_ns(), who, limit, member.hello.index, suspects,
+                                    pass_.may_begin_shards(base));
+    if (!lease) break;
+    hand_over(turn, member, *lease, false, grant);
+    if (grant.leases.back().single_step) break;
+  }
+  // Predictions have no backup leases, because a shard counts only when one attempt is complete.
+  // Streams have none, because one worker at a time reads them.
+  const bool none_free = table_.free_count() == 0 || (!fresh && !table_.begun_is_free());
+  if (wanted > 0 && room > 0 && none_free && !predicting && table_.shared() &&
+      !DP_MUTATE("no-lease-expiry")) {
+    const auto shard = choose_backup(pass, who);
+    if (shard && !(policy_.single_step() && is_suspect(*shard))) {
+      defended(Defence::kChiefBackupLease);
+      hand_over(turn, member, table_.back_up(turn.now_ns(), *shard, who), true, grant);
+    }
+  }
+  if (table_.held_count(who) > 0) pass_.paces().busy(turn.now_ns(), who);
+  return pass_.extend();
+}
+
+void Leasing::hand_over(Turn& turn, const Member& member, wire::Lease lease, bool backup,
+                        wire::LeaseGrant& grant) {
+  if (lease.purpose == wire::Purpose::kTrain) {
+    lease.quarantined_batches = quarantine_.quarantined_batches(lease.shard);
+    lease.single_step = policy_.single_step() && is_suspect(lease.shard.shard);
+  }
+  log_lease(turn, member, lease, backup);
+  grant.leases.push_back(std::move(lease));
+}
+
+void Leasing::log_lease(Turn& turn, const Member& member, const wire::Lease& lease, bool backup) {
+  const std::vector<plan::ShardRange> ranges = pass_.ranges_of(lease.shard.shard);
+  const plan::ShardRange& range = ranges.front();
+  JsonLine line = turn.event("lease")
+                      .add("purpose", purpose_name(lease.purpose))
+                      .add("epoch", lease.shard.epoch)
+                      .add("shard", lease.shard.shard)
+                      .add("attempt", lease.attempt)
+                      .add("backup", backup)
+                      .add("evaluation", lease.evaluation)
+                      .add("worker", member.hello.index)
+                      .add("first_batch", lease.first_batch)
+                      .add("file", range.file)
+                      .add("begin", range.begin)
+                      .add("end", range.end);
+  if (ranges.size() > 1) line.add("ranges", ranges.size());
+  if (!table_.shared()) line.add("stream", range.stream);
+  turn.log(line);
+}
+
+// ---- reports
+
+WorkEvent Leasing::on_progress(Turn& turn, Member& member, const wire::ShardProgress& progress,
+                               bool working, bool stopping) {
+  const uint32_t shard = progress.lease.shard.shard;
+  pass_.add_shards_of_earlier_chief(progress.lease);
+  if (!working || !table_.covers(progress.lease)) {
+    if (!progress.ended) {
+      defended(Defence::kChiefLeaseNotHeld);
+      turn.send(member, wire::LeaseRevoked{progress.lease});
+    }
+    return {};
+  }
+  // Registers a lease of an earlier chief. The worker keeps the shard.
+  if (pass_.earlier_leases() && !stopping &&
+      (progress.lease.purpose != wire::Purpose::kTrain ||
+       progress.lease.quarantined_batches ==
+           quarantine_.quarantined_batches(progress.lease.shard))) {
+    if (table_.take_up(turn.now_ns(), member.incarnation(), progress.lease))
+      defended(Defence::kChiefLeaseTakenUp);
+  }
+  const bool holds = table_.holds(member.incarnation(), progress.lease);
+  if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
+    // Accepted from every worker, because every partition has the shard-end marker. The completion
+    // round verifies it.
+    return end_shard(turn, member, shard, progress.counts);
+  }
+  if (!holds) {
+    defended(Defence::kChiefLeaseNotHeld);
+    turn.send(member, wire::LeaseRevoked{progress.lease});
+    return {};
+  }
+  pass_.advance(turn, member.incarnation(), shard, progress.bytes_done);
+  table_.renew(turn.now_ns(), shard, member.incarnation(), progress.batches_acked,
+               progress.bytes_done);
+  return {};
+}
+
+WorkEvent Leasing::on_evaluated(Turn& turn, Member& member, wire::EvalReport&& report) {
+  if (!table_.covers(report.lease)) return {};
+  const uint32_t shard = report.lease.shard.shard;
+  if (table_.entry(shard).state == ShardState::kEnded) return {};  // the first report counts
+  // A shard without a record to evaluate (all filtered, or none held out) has no outputs.
+  const bool nothing = report.counts.applied == 0 && report.outputs.empty();
+  if (!nothing && report.outputs.size() != config_.job.model.outputs.size()) {
+    if (!table_.holds(member.incarnation(), report.lease)) return {};
+    return count_failure(turn, member,
+                         Error{ErrorCode::kMalformed,
+                               str("it reported ", report.outputs.size(),
+                                   " outputs, the model has ", config_.job.model.outputs.size())},
+                         shard, 0);
+  }
+  const wire::ShardCounts counts = report.counts;
+  evaluation_.take(shard, std::move(report));
+  return end_shard(turn, member, shard, counts);
+}
+
+WorkEvent Leasing::on_predicted(Turn& turn, Member& member, wire::PredictReport&& report,
+                                Bytes&& values) {
+  if (!table_.covers(report.lease)) return {};
+  if (!table_.holds(member.incarnation(), report.lease)) {
+    turn.send(member, wire::LeaseRevoked{report.lease});
+    return {};
+  }
+  const uint32_t shard = report.lease.shard.shard;
+  table_.renew(turn.now_ns(), shard, member.incarnation(), report.batch + 1, 0);
+  switch (prediction_.take(report, std::move(values))) {
+    case PredictionRun::Verdict::kKept:
+    case PredictionRun::Verdict::kRepeated:
+      return {};
+    case PredictionRun::Verdict::kBroken:
+      // A report was lost, so the shard starts again.
+      revoke(turn, shard, member.incarnation());
+      return {};
+    case PredictionRun::Verdict::kWhole:
+      break;
+  }
+  for (PredictionBatch& batch : prediction_.next_in_order()) turn.emit(std::move(batch));
+  return end_shard(turn, member, shard, report.counts);
+}
+
+/// Ends a shard. Leases of other workers on it are revoked.
+WorkEvent Leasing::end_shard(Turn& turn, const Member& member, uint32_t shard,
+                             const wire::ShardCounts& counts) {
+  if (table_.entry(shard).state == ShardState::kEnded) return {};
+  pass_.measure_piece(shard, counts);
+  pass_.advance(turn, member.incarnation(), shard, pass_.bytes_of(shard));
+  const Holder* own = table_.holder(shard, member.incarnation());
+  const uint32_t attempt = own != nullptr ? own->attempt : table_.entry(shard).attempt;
+  const std::vector<Holder> holders = table_.entry(shard).holders;
+  for (const Holder& holder : holders) {
+    if (holder.worker != member.incarnation()) revoke(turn, shard, holder.worker);
+  }
+  pass_.end_shard(shard, counts);
+  for (const Holder& holder : holders) pass_.note_idle(turn, holder.worker);
+  pass_.add_ended(shard);
+  turn.log(turn.event("ended")
+               .add("epoch", table_.epoch())
+               .add("shard", shard)
+               .add("attempt", attempt)
+               .add("worker", member.hello.index)
+               .add("batches", counts.batches)
+               .add("read", counts.read)
+               .add("skipped", counts.skipped)
+               .add("first_offset", counts.first_offset)
+               .add("end_offset", counts.end_offset));
+  const uint64_t limit = config_.job.data.bad_records_max;
+  if (limit > 0 && counts.skipped > 0 && pass_.skipped_so_far() > limit) {
+    return Error{ErrorCode::kBadData,
+                 str("more than ", limit, " bad records (data.bad_records_max)"),
+                 pass_.range_text(shard), "mend the data, or raise data.bad_records_max"};
+  }
+  if (auto same = pass_.check_stream(shard); !same) return std::move(same).error();
+  pass_.note_end(turn, shard, counts);
+  if (auto extended = pass_.extend(); !extended) return std::move(extended).error();
+  return PassAdvanced{};
+}
+
+WorkEvent Leasing::on_failed(Turn& turn, Member& member, const wire::ShardFailed& failed,
+                             bool working) {
+  Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
+  const bool of_worker = failed.lease.attempt == 0;  // the worker itself cannot continue
+  if (!of_worker && !(working && table_.is_newest(member.incarnation(), failed.lease))) return {};
+  const bool survivable = !of_worker && policy_.may_quarantine(failed.kind);
+  if (failed.kind == wire::FailureKind::kNotFinite && !survivable) {
+    error = std::move(error).with_context(
+        "batch ", BatchId{failed.lease.shard.epoch, failed.lease.shard.shard, failed.batch});
+  }
+  if (is_deterministic(failed.code) && !survivable) {
+    turn.log(turn.event("shard_failed")
+                 .add("worker", member.hello.index)
+                 .add("epoch", failed.lease.shard.epoch)
+                 .add("shard", failed.lease.shard.shard)
+                 .add("batch", failed.batch)
+                 .add("what", failed.what));
+    return error;
+  }
+  if (of_worker) {
+    turn.notice_of(member.peer, NoticeLevel::kWarning,
+                   str(member.full_name(), " failed: ", failed.what));
+    return {};
+  }
+  const uint32_t shard = failed.lease.shard.shard;
+  // The lease may be from an earlier chief, before a batch of the shard was quarantined.
+  const bool outdated = pass_.trains() && failed.lease.quarantined_batches !=
+                                              quarantine_.quarantined_batches(failed.lease.shard);
+  if (outdated || failed.code == ErrorCode::kInterrupted) {
+    table_.release(shard, member.incarnation());
+    pass_.note_idle(turn, member.incarnation());
+    if (outdated || failed.kind != wire::FailureKind::kMarkersDiffer) return {};
+    defended(Defence::kChiefMarkersAsked);
+    quarantine_.ask_again();  // a partition knows a marker that this chief does not know
+    return MarkersPending{};
+  }
+  return count_failure(turn, member, error, shard, failed.batch, failed.kind);
+}
+
+/// Counts a failed attempt. The shard is leased again, or its batch is quarantined. The job fails
+/// after too many attempts in a row without progress.
+WorkEvent Leasing::count_failure(Turn& turn, const Member& member, const Error& error,
+                                 uint32_t shard, uint32_t batch, wire::FailureKind kind) {
+  const uint32_t failures = table_.fail(shard, member.incarnation(), batch);
+  pass_.note_idle(turn, member.incarnation());
+  prediction_.drop(shard);
+  turn.log(turn.event("shard_failed")
+               .add("worker", member.hello.index)
+               .add("epoch", table_.epoch())
+               .add("shard", shard)
+               .add("batch", batch)
+               .add("failures", failures)
+               .add("what", error.what));
+  // Another attempt would only repeat an unreadable record or a loss that is not finite.
+  const bool once = kind == wire::FailureKind::kRecord || kind == wire::FailureKind::kNotFinite;
+  if (policy_.may_quarantine(kind) && (once || failures >= config_.attempts_max)) {
+    if (auto ok = policy_.propose(turn, shard, batch, error); !ok) return std::move(ok).error();
+    revoke_all(turn, shard);
+    return MarkersPending{};
+  }
+  if (failures < config_.attempts_max) {
+    if (error.code == ErrorCode::kPeersLost)
+      return {};  // the loss of the worker was reported already
+    turn.notice(NoticeLevel::kWarning,
+                str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
+                    member.name(), ": ", error.what, "; it is tried again"));
+    return {};
+  }
+  return Error{error.code,
+               str("batch ", table_.epoch(), "/", shard, "/", batch, " failed ", failures,
+                   " times in a row: ", error.what),
+               error.where.empty() ? pass_.range_text(shard) : error.where,
+               error.hint.empty() && pass_.trains()
+                   ? "look at its records and at the workers' logs; train.quarantine = true leaves "
+                     "such a batch out"
+                   : error.hint,
+               error.id.empty() ? "DP-3402" : error.id};
+}
+
+// ---- the end of leases
+
+WorkEvent Leasing::leave(Turn& turn, Member& member, bool died) {
+  member.granted = RequestId{};
+  pass_.paces().forget(member.incarnation());
+  table_.leave(member.incarnation());
+  const std::vector<uint32_t> held = table_.held_by(member.incarnation());
+  if (!died || held.empty()) return {};
+  log_expired(turn, member, held.front());
+  return count_failure(turn, member,
+                       Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")},
+                       held.front(), fatal_batch(held.front()));
+}
+
+void Leasing::release_all(Turn& turn, const Member& member) {
+  for (const uint32_t shard : table_.held_by(member.incarnation())) {
+    log_expired(turn, member, shard);
+    table_.release(shard, member.incarnation());
+    prediction_.drop(shard);
+  }
+}
+
+void Leasing::log_expired(Turn& turn, const Member& member, uint32_t shard) {
+  turn.log(turn.event("expired")
+               .add("epoch", table_.epoch())
+               .add("shard", shard)
+               .add("attempt", table_.holder(shard, member.incarnation())->attempt)
+               .add("worker", member.hello.index));
+}
+
+/// Returns the batch at which a worker that held the shard has died. Skips quarantined batches,
+/// because workers do not compute them.
+uint32_t Leasing::fatal_batch(uint32_t shard) const {
+  uint32_t batch = table_.entry(shard).batches_acked;
+  if (!pass_.trains()) return batch;
+  for (const uint32_t quarantined : quarantine_.quarantined_batches({table_.epoch(), shard})) {
+    if (quarantined == batch) ++batch;
+  }
+  return batch;
+}
+
+/// Revokes a lease and notifies its holder.
+void Leasing::revoke(Turn& turn, uint32_t shard, Incarnation worker) {
+  const Holder* holder = table_.holder(shard, worker);
+  if (holder == nullptr) return;
+  const wire::Lease lease = table_.lease_of(shard, *holder);
+  const Member* member = members_.find_worker(worker);
+  if (member != nullptr) turn.send(*member, wire::LeaseRevoked{lease});
+  JsonLine line = turn.event("revoked")
+                      .add("epoch", lease.shard.epoch)
+                      .add("shard", shard)
+                      .add("attempt", lease.attempt);
+  if (member != nullptr) line.add("worker", member->hello.index);
+  turn.log(line);
+  table_.release(shard, worker);
+  pass_.note_idle(turn, worker);
+  prediction_.drop(shard);
+}
+
+void Leasing::revoke_all(Turn& turn, uint32_t shard) {
+  const std::vector<Holder> holders = table_.entry(shard).holders;
+  for (const Holder& holder : holders) revoke(turn, shard, holder.worker);
+}
+
+void Leasing::revoke_all(Turn& turn) {
+  for (const uint32_t shard : table_.leased()) revoke_all(turn, shard);
+}
+
+void Leasing::revoke_idle(Turn& turn) {
+  if (DP_MUTATE("no-lease-expiry")) return;
+  const auto idle = table_.idle(turn.now_ns() - config_.lease_idle_ns,
+                                turn.now_ns() - config_.lease_stall_ns, config_.joining.in_order);
+  for (const LeaseTable::Held& held : idle) {
+    // A worker that sends nothing at all may have died. Then the time limit for its silence ends
+    // the lease, and counts a failed attempt.
+    const Member* worker = members_.find_worker(held.worker);
+    if (worker != nullptr && worker->live() &&
+        turn.now_ns() - worker->heard_ns > config_.heartbeat_ns) {
+      continue;
+    }
+    defended(Defence::kChiefLeaseIdle);
+    turn.log(turn.event("idle")
+                 .add("epoch", table_.epoch())
+                 .add("shard", held.shard)
+                 .add("attempt", table_.holder(held.shard, held.worker)->attempt));
+    revoke(turn, held.shard, held.worker);
+  }
+}
+
+Result<void> Leasing::take_lacking(Turn& turn, const RoundOutcome& outcome) {
+  if (outcome.shards > table_.shard_count())
+    pass_.add_shards(outcome.shards - table_.shard_count());
+  std::vector<bool> lacking(table_.shard_count());
+  // Shards of an open stream that were not asked about have not been begun.
+  std::fill(lacking.begin() + outcome.shards, lacking.end(), true);
+  for (const LackingShard& shard : outcome.lacking) {
+    lacking[shard.shard] = true;
+    table_.reopen(shard.shard, shard.first_batch);
+    if (shard.begun) table_.mark_begun(shard.shard);
+  }
+  pass_.reset_ended();
+  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard) {
+    if (lacking[shard]) continue;
+    revoke_all(turn, shard);
+    table_.end(shard);
+    pass_.add_ended(shard);
+  }
+  pass_.take_steps(outcome);
+  return pass_.extend();
+}
+
+}  // namespace downpour::chief

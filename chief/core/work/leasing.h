@@ -1,0 +1,91 @@
+// Leasing: grants the shards of the current pass to workers, takes their reports, and revokes
+// leases.
+#pragma once
+
+#include <cstdint>
+
+#include "chief/core/turn.h"
+#include "chief/core/work/completion.h"
+#include "chief/core/work/evaluation.h"
+#include "chief/core/work/pass.h"
+#include "chief/core/work/prediction.h"
+#include "chief/core/work/quarantine.h"
+#include "chief/core/work/quarantine_policy.h"
+#include "chief/core/work/work_event.h"
+
+namespace downpour::chief {
+
+/// Decides about every lease. A lost lease costs time, but is never wrong: partitions reject parts
+/// that they have already applied. Reports return a WorkEvent, which the caller handles at once.
+class Leasing {
+ public:
+  Leasing(const ChiefConfig& config, Membership& members, Pass& pass, Quarantine& quarantine,
+          QuarantinePolicy& policy, EvaluationRun& evaluation, PredictionRun& prediction)
+      : config_(config),
+        members_(members),
+        pass_(pass),
+        table_(pass.table()),
+        quarantine_(quarantine),
+        policy_(policy),
+        evaluation_(evaluation),
+        prediction_(prediction) {}
+
+  /// Sends the leases of an answer that was lost. Returns false if `id` was not answered before, or
+  /// its leases have ended.
+  bool repeat_grant(Turn& turn, Member& member, RequestId id);
+  /// Adds up to `wanted` leases to `grant`. `predicting`: shards far ahead of the first missing one
+  /// are not leased. Errors: those of Pass::extend(); `grant` may have leases then.
+  Result<void> grant(Turn& turn, const Member& member, uint32_t wanted, const StepBase& base,
+                     bool predicting, wire::LeaseGrant& grant);
+  /// Answers a request.
+  void answer(Turn& turn, Member& member, RequestId id, wire::LeaseGrant&& grant);
+
+  /// Handle reports. `working`: leases are valid. `stopping`: leases of an earlier chief are not
+  /// registered.
+  WorkEvent on_progress(Turn& turn, Member& member, const wire::ShardProgress& progress,
+                        bool working, bool stopping);
+  WorkEvent on_failed(Turn& turn, Member& member, const wire::ShardFailed& failed, bool working);
+  /// Requires a pass of that purpose.
+  WorkEvent on_evaluated(Turn& turn, Member& member, wire::EvalReport&& report);
+  WorkEvent on_predicted(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
+
+  /// Begins to end the leases of a member that is silent, replaced or gone. release_all() must
+  /// follow, unless the job ends. A death counts a failed attempt at the shard that the worker was
+  /// processing: the first one that it got and has not ended. It does not count for the shards in
+  /// its queue.
+  WorkEvent leave(Turn& turn, Member& member, bool died);
+  /// Releases all leases of a member.
+  void release_all(Turn& turn, const Member& member);
+  /// Revokes leases without a report for too long, or without an acknowledged batch.
+  void revoke_idle(Turn& turn);
+  /// Revokes all leases on a shard, or on all shards.
+  void revoke_all(Turn& turn, uint32_t shard);
+  void revoke_all(Turn& turn);
+  /// Leases the shards that some partition lacks, according to a valid round. All others have
+  /// ended. Errors: those of Pass::extend().
+  Result<void> take_lacking(Turn& turn, const RoundOutcome& outcome);
+
+ private:
+  void hand_over(Turn& turn, const Member& member, wire::Lease lease, bool backup,
+                 wire::LeaseGrant& grant);
+  void log_lease(Turn& turn, const Member& member, const wire::Lease& lease, bool backup);
+  void log_expired(Turn& turn, const Member& member, uint32_t shard);
+  WorkEvent end_shard(Turn& turn, const Member& member, uint32_t shard,
+                      const wire::ShardCounts& counts);
+  WorkEvent count_failure(Turn& turn, const Member& member, const Error& error, uint32_t shard,
+                          uint32_t batch, wire::FailureKind kind = wire::FailureKind::kOther);
+  uint32_t fatal_batch(uint32_t shard) const;
+  bool is_suspect(uint32_t shard) const { return table_.entry(shard).failures > 0; }
+  void revoke(Turn& turn, uint32_t shard, Incarnation worker);
+
+  const ChiefConfig& config_;
+  Membership& members_;
+  Pass& pass_;
+  LeaseTable& table_;
+  Quarantine& quarantine_;
+  QuarantinePolicy& policy_;
+  EvaluationRun& evaluation_;
+  PredictionRun& prediction_;
+};
+
+}  // namespace downpour::chief
