@@ -7,12 +7,6 @@
 
 namespace downpour::ps {
 
-bool PsCore::names_me(const wire::View& view, PartitionId p) const {
-  const uint32_t owner = view.partitions[raw(p)].owner;
-  return owner < view.owners.size() && view.owners[owner].incarnation == config_.incarnation &&
-         view.owners[owner].thread == config_.thread;
-}
-
 void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze,
                        Effects& effects) {
   for (Freezing& known : freezing_) {
@@ -30,12 +24,14 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
                       .images = {}},
          {}, effects);
   };
-  if (freeze.ownership_generation <= view_.id || freeze.ownership_generation.term < term_) {
+  if (freeze.ownership_generation <= session_.view().id ||
+      freeze.ownership_generation.term < session_.term()) {
     defended(Defence::kPsFreezeOld);
-    return refuse(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
+    return refuse(str("superseded: view ", session_.view().id, " of term ", session_.term(),
+                      " is known here"));
   }
   if (freezing_.size() >= config_.limits.freezes_max) return refuse("too many moves at once");
-  if (const auto outside = check_folder(freeze.folder)) return refuse(outside->what);
+  if (const auto outside = session_.check_folder(freeze.folder)) return refuse(outside->what);
   Freezing freezing{.ownership_generation = freeze.ownership_generation,
                     .request = envelope.request,
                     .folder = freeze.folder,
@@ -65,7 +61,7 @@ void PsCore::on_exported(ViewId ownership_generation, Result<std::vector<wire::I
   const auto found = std::find_if(freezing_.begin(), freezing_.end(), [&](const Freezing& f) {
     return f.ownership_generation == ownership_generation;
   });
-  if (stopped_ || found == freezing_.end()) return;
+  if (session_.stopped() || found == freezing_.end()) return;
   found->done = wire::Frozen{.ownership_generation = ownership_generation,
                              .ok = images.has_value(),
                              .error = {},
@@ -96,7 +92,7 @@ void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects)
     if (view.id < freezing.ownership_generation) continue;  // the view is older than the request
     for_each(freezing.parts, [&](PartitionId p) {
       if (!partitions_.frozen(p)) return;  // dropped in the meantime
-      if (names_me(view, p)) {
+      if (session_.is_owner(p)) {
         defended(Defence::kPsFrozenReturns);
         partitions_.thaw(p, view.partitions[raw(p)].ownership_generation);
       } else {
@@ -107,12 +103,6 @@ void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects)
       effects.discards.push_back({freezing.ownership_generation, freezing.folder});
   }
   std::erase_if(freezing_, [&](const Freezing& f) { return f.ownership_generation <= view.id; });
-}
-
-void PsCore::leave(int signal, Effects& effects) {
-  leave_signal_ = signal;
-  send(kChiefPeer, RequestId{},
-       wire::Leave{.incarnation = config_.incarnation, .signal = uint32_t(signal)}, {}, effects);
 }
 
 }  // namespace downpour::ps

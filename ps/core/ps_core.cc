@@ -5,18 +5,9 @@
 
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
-#include "shared/base/plain_name.h"
 
 namespace downpour::ps {
 namespace {
-
-constexpr size_t kStalenessBuckets = 64;
-constexpr int64_t kRoleNoticeNs = 10 * kSecond;
-
-/// The role that the peer of this connection must have.
-wire::Role role_of(PeerKey from) {
-  return from == kChiefPeer ? wire::Role::kChief : wire::Role::kWorker;
-}
 
 template <typename... Bodies>
 bool is_any_of(const wire::Body& body) {
@@ -31,34 +22,19 @@ PsCore::PsCore(PsConfig config)
       handles_(config_.limits),
       load_meter_(partitions_.count()),
       staging_(config_.limits),
+      session_(config_, partitions_, stats_, load_meter_),
       budget_(config_.table_bytes_max),
       buffers_(config_.limits.replies_max),
-      bases_(partitions_.count()),
-      staleness_(kStalenessBuckets) {
+      bases_(partitions_.count()) {
   DP_CHECK(config_.partition_bits >= 1 && config_.partition_bits <= 16, config_.partition_bits);
 }
 
 void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& message,
                         Effects& effects, const wire::PeerIdentity& identity) {
-  if (stopped_ || std::holds_alternative<wire::Reject>(message.body)) return;
+  if (session_.stopped() || std::holds_alternative<wire::Reject>(message.body)) return;
   const wire::Envelope& envelope = message.envelope;
-  if (envelope.run != config_.run) {  // only a peer that names the run learns about it
-    defended(Defence::kPsOtherRun);
-    effects.sends.push_back(
-        {from,
-         {.envelope = {.request = envelope.request},
-          .body = wire::Reject{ErrorCode::kUnavailable, "this ps serves another run"}}});
-    return;
-  }
-  if (!identity.may_be(role_of(from)))
-    return refuse_role(now_ns, from, envelope, identity, effects);
-  if (std::optional<Error> error = fence(from, envelope)) {
-    return reject(from, envelope.request, *std::move(error), effects);
-  }
-  if (from == kChiefPeer) {
-    chief_heard_ns_ = now_ns;
-    term_ = std::max(term_, envelope.view.term);
-  }
+  Turn turn = turn_with(effects);
+  if (!session_.admit(now_ns, from, envelope, identity, turn)) return;
   // The shell handles a repeated Welcome. Here it only shows that the chief is alive.
   if (from == kChiefPeer && std::holds_alternative<wire::Welcome>(message.body)) return;
   if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
@@ -79,43 +55,10 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
   from_chief(message, effects);
 }
 
-/// Rejects a peer whose identity does not allow its role. A peer can repeat this as often as it
-/// likes, so the notice appears at most once per kRoleNoticeNs.
-void PsCore::refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& envelope,
-                         const wire::PeerIdentity& identity, Effects& effects) {
-  Error error = wire::wrong_role(identity, role_of(from));
-  ++roles_refused_;
-  if (now_ns >= role_notice_at_ns_) {
-    role_notice_at_ns_ = now_ns + kRoleNoticeNs;
-    effects.notices.push_back(str("refused a message: ", error.what, " (", error.id, "); ",
-                                  roles_refused_, " refused since the start"));
-  }
-  error.what += str(" (", error.id, ")");
-  reject(from, envelope.request, std::move(error), effects);
-}
-
-/// Returns an error if a message names a folder that is not below the run folder. No image is
-/// written to or read from such a folder.
-std::optional<Error> PsCore::check_folder(const std::string& folder) const {
-  if (!config_.run_dir || is_plain_path_beneath(*config_.run_dir, folder)) return std::nullopt;
-  constexpr size_t kShownBytesMax = 256;
-  return Error{ErrorCode::kPermission,
-               str("the chief names the folder \"", folder.substr(0, kShownBytesMax),
-                   "\", which is not below the run folder \"", *config_.run_dir, "\" (DP-2722)")};
-}
-
-std::optional<Error> PsCore::fence(PeerKey from, const wire::Envelope& envelope) const {
-  if (from == kChiefPeer && envelope.view.term < term_ && !DP_MUTATE("old-chief-obeyed")) {
-    defended(Defence::kPsOldTerm);
-    return Error{ErrorCode::kUnavailable,
-                 str("a chief of term ", term_, " has taken over from term ", envelope.view.term)};
-  }
-  return std::nullopt;
-}
-
 void PsCore::from_chief(const wire::Message& message, Effects& effects) {
   const wire::Envelope& envelope = message.envelope;
   const wire::Body& body = message.body;
+  Turn turn = turn_with(effects);
   if (const auto* adopt = std::get_if<wire::Adopt>(&body)) {
     on_adopt(envelope, *adopt, message.values, effects);
   } else if (const auto* view = std::get_if<wire::View>(&body)) {
@@ -129,16 +72,15 @@ void PsCore::from_chief(const wire::Message& message, Effects& effects) {
   } else if (const auto* sealed = std::get_if<wire::Sealed>(&body)) {
     // If the Sealed belongs to a newer view, this ps missed that view. Its partitions may be
     // outdated copies that lack some of these epochs, so it must not seal them.
-    if (envelope.view <= view_.id) {
+    if (envelope.view <= session_.view().id) {
       partitions_.seal(sealed->epochs);
     } else {
       defended(Defence::kPsSealedAhead);
     }
   } else if (const auto* stop = std::get_if<wire::Stop>(&body)) {
-    on_stop(envelope, *stop, effects);
+    session_.on_stop(envelope, *stop, turn);
   } else if (const auto* refused = std::get_if<wire::Refused>(&body)) {
-    stopped_ = true;
-    effects.exit = Exit{exit_code(refused->code), str("refused by the chief: ", refused->what)};
+    session_.on_refused(*refused, turn);
   }
 }
 
@@ -194,14 +136,16 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     if (!none(loading.parts)) defended(Defence::kPsAdoptHeld);
     return answer("");
   }
-  if ((adopt.ownership_generation <= view_.id && !DP_MUTATE("restored-under-the-old-since")) ||
-      adopt.ownership_generation.term < term_) {
+  if ((adopt.ownership_generation <= session_.view().id &&
+       !DP_MUTATE("restored-under-the-old-since")) ||
+      adopt.ownership_generation.term < session_.term()) {
     defended(Defence::kPsAdoptOld);
-    return answer(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
+    return answer(str("superseded: view ", session_.view().id, " of term ", session_.term(),
+                      " is known here"));
   }
   if (loading_.size() >= config_.limits.loads_max) return answer("too many loads at once");
   if (!adopt.images.empty() && inlined.empty()) {
-    if (const auto outside = check_folder(adopt.folder)) return answer(outside->what);
+    if (const auto outside = session_.check_folder(adopt.folder)) return answer(outside->what);
   }
 
   for (Loading& other : loading_) {
@@ -217,7 +161,8 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     for_each(loading.wanted, [&](PartitionId p) {
       partitions_.adopt(p, adopt.ownership_generation, adopt.sealed_epochs);
     });
-    take_markers(loading.wanted, loading.markers, loading.markers_known);
+    stats_.keep_failure(
+        partitions_.take_markers(loading.wanted, loading.markers, loading.markers_known));
     return answer("");
   }
   ++next_load_id_;
@@ -229,7 +174,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
                        Effects& effects, bool more) {
   const auto found = std::find_if(loading_.begin(), loading_.end(),
                                   [&](const Loading& loading) { return loading.id == id; });
-  if (stopped_ || found == loading_.end()) return;
+  if (session_.stopped() || found == loading_.end()) return;
   Result<void> taken;
   if (!images) {
     taken = std::move(images).error();
@@ -241,7 +186,9 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
   loading_.erase(found);
   if (!taken) defended(Defence::kPsLoadFailed);
   if (!taken) release(loading.wanted);  // all or nothing: also those adopted so far
-  if (taken) take_markers(loading.wanted, loading.markers, loading.markers_known);
+  if (taken)
+    stats_.keep_failure(
+        partitions_.take_markers(loading.wanted, loading.markers, loading.markers_known));
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
   send(kChiefPeer, loading.request,
@@ -287,18 +234,8 @@ Result<void> PsCore::take_images(Loading& loading,
 }
 
 void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects) {
-  const bool obeyed = DP_MUTATE("old-chief-obeyed") && view.id.term < term_;
-  if ((view.id <= view_.id || view.id.term < term_) && !obeyed) {  // repeated or late
-    return defended(Defence::kPsViewOld);
-  }
-  if (view.partitions.size() != partitions_.count()) {
-    return reject(kChiefPeer, envelope.request,
-                  {ErrorCode::kMalformed, str("view ", view.id, " has ", view.partitions.size(),
-                                              " partitions, not ", partitions_.count())},
-                  effects);
-  }
-  term_ = std::max(term_, view.id.term);
-  view_ = view;
+  Turn turn = turn_with(effects);
+  if (!session_.accept_view(envelope, view, turn)) return;
   if (view.plan_hash != 0) partitions_.set_plan(view.plan_hash);
   Bits lost = bits_for(partitions_.count());
   settle_frozen(view, lost, effects);
@@ -309,7 +246,7 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
     const bool same_generation =
         view.partitions[raw(p)].ownership_generation == partitions_.ownership_generation(p);
     if (DP_MUTATE("old-owner-keeps-its-partitions")) return;
-    if (!names_me(view, p) || !same_generation) insert(lost, p);
+    if (!session_.is_owner(p) || !same_generation) insert(lost, p);
   });
   if (!none(lost)) {
     defended(Defence::kPsViewDrops);
@@ -318,7 +255,7 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
   for (Loading& loading : loading_) {
     if (view.id < loading.ownership_generation) continue;
     for (uint32_t p = 0; p < partitions_.count(); ++p) {
-      if (!contains(loading.wanted, PartitionId(p)) || names_me(view, PartitionId(p))) continue;
+      if (!contains(loading.wanted, PartitionId(p)) || session_.is_owner(PartitionId(p))) continue;
       defended(Defence::kPsViewEndsLoad);
       erase(loading.wanted, PartitionId(p));
     }
@@ -355,15 +292,16 @@ void bound_shards(const PsLimits& limits, wire::StatusReply& reply) {
 
 void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                        Effects& effects) {
-  take_markers(partitions_.owned(), status.markers, status.markers_known);
+  stats_.keep_failure(
+      partitions_.take_markers(partitions_.owned(), status.markers, status.markers_known));
   wire::StatusReply reply{.round = status.round,
                           .epoch = status.epoch,
-                          .view = view_.id,
+                          .view = session_.view().id,
                           .partitions = {},
                           .ended = {},
                           .open = {},
                           .metrics = {},
-                          .failure = failure_ ? failure_->what : std::string()};
+                          .failure = stats_.failure ? stats_.failure->what : std::string()};
   const Watermarks& watermarks = partitions_.watermarks();
   std::optional<IntervalSet> ended;
   IntervalSet begun;  // at some partition
@@ -402,81 +340,25 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
 }
 
-void PsCore::take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
-                          bool known) {
-  const Result<void> taken = partitions_.take_markers(parts, markers, known);
-  if (!taken && !failure_) failure_ = taken.error();
-}
-
-void PsCore::on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects) {
-  stopped_ = true;
-  send(kChiefPeer, envelope.request, wire::Goodbye{.last = heartbeat()}, {}, effects);
-  effects.exit = Exit{stop.code, stop.reason};
+void PsCore::leave(int signal, Effects& effects) {
+  Turn turn = turn_with(effects);
+  session_.leave(signal, turn);
 }
 
 void PsCore::on_tick(int64_t now_ns, Effects& effects) {
-  if (stopped_) return;
+  if (session_.stopped()) return;
   handles_.expire(now_ns);
   staging_.expire(now_ns);
-  if (!chief_heard_ns_) chief_heard_ns_ = now_ns;
-  const int64_t silence_ns = now_ns - *chief_heard_ns_;
-  if (config_.chief_silence_ns_max > 0 && silence_ns > config_.chief_silence_ns_max) {
-    defended(Defence::kPsChiefSilent);
-    stopped_ = true;
-    effects.exit = Exit{exit_code(ErrorCode::kPeersLost),
-                        str("nothing heard of the chief for ", silence_ns / kSecond,
-                            " s; run the job again: it goes on from the newest checkpoint")};
-    return;
-  }
-  if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return;
-  heartbeat_sent_ns_ = now_ns;
-  wire::Heartbeat beat = heartbeat();
-  constexpr uint64_t kBeatsPerLoad = 4;
-  if (heartbeats_++ % kBeatsPerLoad == 0) {
-    beat.loads = load_meter_.take(partitions_.owned());
-    if (heartbeats_ > 1) {
-      beat.load_ns = now_ns - load_since_ns_;
-    } else {
-      beat.loads.clear();  // the start of the interval is not known
-    }
-    load_since_ns_ = now_ns;
-  }
-  send(kChiefPeer, RequestId{}, std::move(beat), {}, effects);
-  if (leave_signal_ != 0) leave(leave_signal_, effects);  // the first Leave may be lost
-}
-
-std::vector<wire::PartitionClaim> PsCore::claims() const {
-  std::vector<wire::PartitionClaim> claims;
-  for_each(partitions_.owned(), [&](PartitionId p) {
-    claims.push_back({p, partitions_.ownership_generation(p), partitions_.sealed(p)});
-  });
-  return claims;
-}
-
-wire::Heartbeat PsCore::heartbeat() const {
-  wire::Heartbeat beat;
-  beat.incarnation = config_.incarnation;
-  beat.rows = partitions_.rows();
-  beat.table_bytes = partitions_.memory_bytes();
-  beat.pulled_bytes = pulled_bytes_;
-  beat.pushed_bytes = pushed_bytes_;
-  beat.staleness = staleness_;
-  beat.duplicate_parts = duplicate_parts_;
-  beat.gaps = gaps_;
-  if (failure_) beat.failure = {failure_->code, failure_->what, failure_->hint, failure_->id};
-  return beat;
+  Turn turn = turn_with(effects);
+  session_.on_tick(now_ns, turn);
 }
 
 void PsCore::send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects) {
-  effects.sends.push_back(
-      {to, wire::Message{.envelope = {.run = config_.run, .view = view_.id, .request = request},
-                         .body = std::move(body),
-                         .keys = {},
-                         .values = std::move(values)}});
+  turn_with(effects).send(to, request, std::move(body), std::move(values));
 }
 
 void PsCore::reject(PeerKey to, RequestId request, Error error, Effects& effects) {
-  send(to, request, wire::Reject{.code = error.code, .what = std::move(error.what)}, {}, effects);
+  turn_with(effects).reject(to, request, std::move(error));
 }
 
 }  // namespace downpour::ps

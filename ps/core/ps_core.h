@@ -14,7 +14,10 @@
 #include "ps/core/load_meter.h"
 #include "ps/core/memory_budget.h"
 #include "ps/core/partition.h"
+#include "ps/core/ps_stats.h"
+#include "ps/core/session.h"
 #include "ps/core/staging.h"
+#include "ps/core/turn.h"
 #include "shared/base/result.h"
 #include "shared/wire/messages.h"
 #include "shared/wire/peer_identity.h"
@@ -28,6 +31,8 @@ class PsCore {
  public:
   /// `config` comes from this process's own job. Checks that 1 <= partition_bits <= 16.
   explicit PsCore(PsConfig config);
+  PsCore(const PsCore&) = delete;  // its pieces refer to one another
+  PsCore& operator=(const PsCore&) = delete;
 
   /// Handles a message from a peer. `identity` is what the connection proves: only a chief directs
   /// a ps, and only a worker pulls and pushes. Replies carry the same request id, the run and the
@@ -66,14 +71,14 @@ class PsCore {
   /// every 100 ms.
   void on_tick(int64_t now_ns, Effects& effects);
 
-  const wire::View& view() const { return view_; }
+  const wire::View& view() const { return session_.view(); }
   const Partitions& partitions() const { return partitions_; }
   const Handles& handles() const { return handles_; }
   const Staging& staging() const { return staging_; }
-  wire::Heartbeat heartbeat() const;
+  wire::Heartbeat heartbeat() const { return session_.heartbeat(); }
   /// Returns a claim for each partition that it holds, in ascending order. A new chief continues
   /// with the claims that it accepts.
-  std::vector<wire::PartitionClaim> claims() const;
+  std::vector<wire::PartitionClaim> claims() const { return session_.claims(); }
 
  private:
   /// Partitions that wait for their images.
@@ -145,10 +150,7 @@ class PsCore {
   };
 
   // ps_core.cc: membership, checkpoints, completion
-  std::optional<Error> check_folder(const std::string& folder) const;
-  std::optional<Error> fence(PeerKey from, const wire::Envelope& envelope) const;
-  void refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& envelope,
-                   const wire::PeerIdentity& identity, Effects& effects);
+  Turn turn_with(Effects& effects) const { return {config_.run, session_.view(), effects}; }
   void from_chief(const wire::Message& message, Effects& effects);
   void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, const Bytes& inlined,
                 Effects& effects);
@@ -158,9 +160,6 @@ class PsCore {
   void settle_snapshots(ViewId published);
   void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                  Effects& effects);
-  void take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
-                    bool known);
-  void on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects);
   void release(const Bits& parts);
   Result<void> take_images(Loading& loading, const std::vector<checkpoint::PartitionImage>& images,
                            bool more);
@@ -170,7 +169,6 @@ class PsCore {
   // moves.cc: partitions that move to another core
   void on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze, Effects& effects);
   void settle_frozen(const wire::View& view, Bits& lost, Effects& effects);
-  bool names_me(const wire::View& view, PartitionId p) const;
 
   // memory.cc: memory for rows that parts and images add
   Result<void> make_room(const std::vector<Piece>& pieces);
@@ -201,19 +199,17 @@ class PsCore {
   void check_sums(const wire::Push& push);
   void count_staleness(const Piece& piece);
   void answer_others(wire::PartStatus status, uint32_t watermark);
-  /// The lowest view that a refused worker must know before it repeats its request.
-  ViewId view_to_reach() const;
   const uint8_t* bytes_of(const Bits& bits, std::vector<uint8_t>& scratch) const;
 
   PsConfig config_;
+  PsStats stats_;
   Partitions partitions_;
   Handles handles_;
   LoadMeter load_meter_;
   Staging staging_;
+  Session session_;
   MemoryBudget budget_;
   BufferPool buffers_;
-  wire::View view_;
-  uint32_t term_ = 0;  // newest term of a chief's messages
   std::vector<Loading> loading_;
   uint64_t next_load_id_ = 1;
   std::vector<Freezing> freezing_;
@@ -222,18 +218,7 @@ class PsCore {
   std::optional<Unpublished> unpublished_;
   std::vector<checkpoint::PartitionImage> spare_images_;  // reused for the next copies
   std::optional<wire::Saved> saved_;                      // the last answer, for a repeated Save
-  std::optional<Error> failure_;                          // an error that ends the job
   bool is_full_ = false;  // out of memory: no further part is applied
-  int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
-  uint64_t roles_refused_ = 0;
-  int64_t role_notice_at_ns_ = INT64_MIN;
-  bool stopped_ = false;
-  std::optional<int64_t> chief_heard_ns_;
-  std::optional<int64_t> heartbeat_sent_ns_;
-  uint64_t heartbeats_ = 0;
-  int64_t load_since_ns_ = 0;
-  std::vector<uint64_t> staleness_;
-  uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0, duplicate_parts_ = 0, gaps_ = 0;
 
   Admission admission_;  // scratch of on_push(), kept for its memory
   std::vector<Piece> pieces_;

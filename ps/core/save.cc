@@ -35,7 +35,7 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
       (saved_ && save.checkpoint < saved_->checkpoint)) {
     return defended(Defence::kPsSaveLate);
   }
-  if (const auto outside = check_folder(save.folder)) {
+  if (const auto outside = session_.check_folder(save.folder)) {
     return send(kChiefPeer, envelope.request,
                 wire::Saved{.checkpoint = save.checkpoint, .ok = false, .error = outside->what}, {},
                 effects);
@@ -70,7 +70,7 @@ void PsCore::settle_snapshots(ViewId published) {
 }
 
 bool PsCore::saves() const {
-  return saving_ && !stopped_ && !none(saving_->waiting) &&
+  return saving_ && !session_.stopped() && !none(saving_->waiting) &&
          saving_->unwritten_bytes < config_.limits.save_bytes_max;
 }
 
@@ -118,7 +118,7 @@ void PsCore::on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& im
 
 void PsCore::on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images,
                        Effects& effects) {
-  if (stopped_ || !saving_ || saving_->checkpoint != checkpoint) return;
+  if (session_.stopped() || !saving_ || saving_->checkpoint != checkpoint) return;
   if (images) unpublished_->images = *images;
   answer_save(std::move(images), effects);
 }

@@ -76,10 +76,6 @@ const uint8_t* PsCore::bytes_of(const Bits& bits, std::vector<uint8_t>& scratch)
   return scratch.data();
 }
 
-ViewId PsCore::view_to_reach() const {
-  return std::max(view_.id, partitions_.ownership_generation_max());
-}
-
 // ---- pulls ----
 
 void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
@@ -92,7 +88,8 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   }
   if (!bytes) return reject(from, envelope.request, std::move(bytes).error(), effects);
 
-  wire::PullReply reply{.status = wire::PullStatus::kOk, .view = view_.id, .versions = {}};
+  wire::PullReply reply{
+      .status = wire::PullStatus::kOk, .view = session_.view().id, .versions = {}};
   const uint8_t* served = partitions_.serving_bytes();
   if (envelope.view < partitions_.ownership_generation_max()) {
     Bits current = partitions_.serving();
@@ -105,7 +102,7 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   if (!keys_in(pull.sections, message.keys.data(), served)) {
     defended(Defence::kPsPullRefused);
     reply.status = wire::PullStatus::kWrongView;
-    reply.view = view_to_reach();
+    reply.view = session_.view_to_reach();
   } else if (buffer = buffers_.take(*bytes, from); buffer.memory == nullptr) {
     defended(Defence::kPsPullOverloaded);
     reply.status = wire::PullStatus::kOverloaded;
@@ -136,7 +133,7 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
     keys += section.keys * sizeof(uint64_t);
     if (rows != nullptr) rows += section.keys;
   }
-  pulled_bytes_ += *bytes;
+  stats_.pulled_bytes += *bytes;
   if (load_meter_.looks()) count_load(pull, message.keys);
   send(from, envelope.request, std::move(reply), buffer.bytes(*bytes), effects);
 }
@@ -161,7 +158,7 @@ void PsCore::count_load(const wire::Pull& pull, const Bytes& keys) {
 void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
                      const wire::Push& push, Effects& effects) {
   if (is_full_) return;
-  pushed_bytes_ += message.keys.size() + message.values.size();
+  stats_.pushed_bytes += message.keys.size() + message.values.size();
   admission_.from = from;
   Result<void> done = check_push(push, message.keys, message.values);
   if (done) {
@@ -185,7 +182,7 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
     }
   }
   if (is_full_) {  // No answer, because a reject would fail the shard; the chief ends the job.
-    return send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
+    return send(kChiefPeer, RequestId{}, session_.heartbeat(), {}, effects);
   }
   if (!done) {
     return reject(from, message.envelope.request,
@@ -195,7 +192,7 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
        wire::PushReply{.batch = push.batch,
                        .applied = {admission_.apply},
                        .others = admission_.others,
-                       .view = admission_.refused ? view_to_reach() : view_.id},
+                       .view = admission_.refused ? session_.view_to_reach() : session_.view().id},
        {}, effects);
 }
 
@@ -327,11 +324,11 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
       defended(Defence::kPsPartQuarantine);
       a.others.push_back({p, wire::PartStatus::kQuarantined, watermark});
     } else if (watermark > push.batch.batch) {
-      ++duplicate_parts_;
+      ++stats_.duplicate_parts;
       defended(sealed ? Defence::kPsPartSealed : Defence::kPsPartAlreadyApplied);
       a.others.push_back({p, wire::PartStatus::kAlreadyApplied, watermark});
     } else {
-      ++gaps_;
+      ++stats_.gaps;
       defended(Defence::kPsPartGap);
       ++a.gaps;
       a.others.push_back({p, wire::PartStatus::kGap, watermark});
@@ -436,7 +433,7 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
   } else {
     if (Result<void> room = make_room(pieces); !room) {
       is_full_ = true;
-      failure_ = room.error();
+      stats_.failure = room.error();
       return room;
     }
     const uint8_t* const admitted =
@@ -475,11 +472,11 @@ void PsCore::check_sums(const wire::Push& push) {
   for_each(admission_.apply, [&](PartitionId p) {
     const uint64_t records = row == nullptr ? 0 : row->records[raw(p)];
     const uint64_t hash = row == nullptr ? 0 : row->hashes[raw(p)];
-    if (failure_) return;
+    if (stats_.failure) return;
     if (records == push.counts.applied && hash == push.records_hash) return;
     if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
     defended(Defence::kPsSumsDiffer);
-    failure_ =
+    stats_.failure =
         Error{.code = ErrorCode::kBadData,
               .what = str("the input is not replayable: shard ", push.batch.shard_id(),
                           " ended with ", push.counts.applied, " records (hash ", push.records_hash,
@@ -499,14 +496,14 @@ void PsCore::count_staleness(const Piece& piece) {
     const uint64_t then = *pulled++;
     const uint64_t now = steps[raw(p)] - 1;
     if (then > now || (!all && !contains(admission_.apply, p))) return;
-    const uint64_t here = std::min<uint64_t>(now - then, staleness_.size() - 1);
+    const uint64_t here = std::min<uint64_t>(now - then, stats_.staleness.size() - 1);
     if (here != bucket) {
-      staleness_[bucket] += std::exchange(same, 0);
+      stats_.staleness[bucket] += std::exchange(same, 0);
       bucket = here;
     }
     ++same;
   });
-  staleness_[bucket] += same;
+  stats_.staleness[bucket] += same;
 }
 
 void PsCore::answer_others(wire::PartStatus status, uint32_t watermark) {
