@@ -23,8 +23,9 @@ PsCore::PsCore(PsConfig config)
       load_meter_(partitions_.count()),
       staging_(config_.limits),
       session_(config_, partitions_, stats_, load_meter_),
-      budget_(config_.table_bytes_max),
-      buffers_(config_.limits.replies_max),
+      memory_(config_, partitions_),
+      pulls_(config_, partitions_, session_, handles_, load_meter_, stats_),
+      pushes_(config_, partitions_, session_, memory_, handles_, staging_, stats_),
       bases_(partitions_.count()) {
   DP_CHECK(config_.partition_bits >= 1 && config_.partition_bits <= 16, config_.partition_bits);
 }
@@ -38,10 +39,10 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
   // The shell handles a repeated Welcome. Here it only shows that the chief is alive.
   if (from == kChiefPeer && std::holds_alternative<wire::Welcome>(message.body)) return;
   if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
-    return on_pull(now_ns, from, message, *pull, effects);
+    return pulls_.on_pull(now_ns, from, message, *pull, turn);
   }
   if (const auto* push = std::get_if<wire::Push>(&message.body)) {
-    return on_push(now_ns, from, message, *push, effects);
+    return pushes_.on_push(now_ns, from, message, *push, turn);
   }
   if (!is_any_of<wire::Adopt, wire::View, wire::Save, wire::StatusRequest, wire::Sealed, wire::Stop,
                  wire::Refused, wire::Freeze>(message.body)) {
@@ -214,7 +215,7 @@ Result<void> PsCore::take_images(Loading& loading,
     if (contains(loading.taken, p)) {
       return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
     }
-    DP_TRY_VOID(make_room(image));
+    DP_TRY_VOID(memory_.make_room(image));
     DP_TRY_VOID(partitions_.adopt(image, loading.ownership_generation, loading.sealed_epochs,
                                   loading.plan_hash));
     insert(loading.taken, p);
@@ -339,6 +340,8 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   reply.markers = partitions_.reported_markers();
   send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
 }
+
+void PsCore::on_free_memory(uint64_t free_bytes) { memory_.on_free(free_bytes); }
 
 void PsCore::leave(int signal, Effects& effects) {
   Turn turn = turn_with(effects);

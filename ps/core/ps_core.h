@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "ps/core/buffer_pool.h"
 #include "ps/core/events.h"
 #include "ps/core/handles.h"
 #include "ps/core/load_meter.h"
-#include "ps/core/memory_budget.h"
 #include "ps/core/partition.h"
 #include "ps/core/ps_stats.h"
+#include "ps/core/pulls.h"
+#include "ps/core/pushes.h"
+#include "ps/core/row_memory.h"
 #include "ps/core/session.h"
 #include "ps/core/staging.h"
 #include "ps/core/turn.h"
@@ -130,24 +131,6 @@ class PsCore {
     std::optional<wire::Frozen> done;
     Bytes inlined;
   };
-  /// The decision about each part of one push.
-  struct Admission {
-    PeerKey from = kChiefPeer;
-    Bits covered;
-    Bits apply;  // watermark == batch
-    uint32_t gaps = 0;
-    bool refused = false;                 // some part was answered with a view mismatch
-    std::vector<wire::PartReply> others;  // parts that are not applied, ascending
-  };
-  /// Checked pointers into one message's payload, ready to be applied.
-  struct Piece {
-    const std::vector<wire::Section>* sections = nullptr;
-    const uint8_t* keys = nullptr;
-    const uint32_t* rows = nullptr;  // null: look up the keys
-    const uint8_t* values = nullptr;
-    const std::vector<uint64_t>* versions = nullptr;
-    bool versions_of_owned = false;  // otherwise of the covered partitions
-  };
 
   // ps_core.cc: membership, checkpoints, completion
   Turn turn_with(Effects& effects) const { return {config_.run, session_.view(), effects}; }
@@ -170,37 +153,6 @@ class PsCore {
   void on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze, Effects& effects);
   void settle_frozen(const wire::View& view, Bits& lost, Effects& effects);
 
-  // memory.cc: memory for rows that parts and images add
-  Result<void> make_room(const std::vector<Piece>& pieces);
-  Result<void> make_room(const checkpoint::PartitionImage& image);
-  Result<void> make_room(const std::vector<uint64_t>& rows);
-  Error out_of_memory(uint64_t held_bytes, uint64_t bytes) const;
-  Error no_address_space(const Table& table, uint64_t rows) const;
-
-  // serve.cc: pulls and pushes
-  void on_pull(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Pull& pull,
-               Effects& effects);
-  void count_load(const wire::Pull& pull, const Bytes& keys);
-  void on_push(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Push& push,
-               Effects& effects);
-  Result<uint64_t> value_bytes(const std::vector<wire::Section>& sections, const Bytes& keys) const;
-  bool keys_in(const std::vector<wire::Section>& sections, const uint8_t* keys,
-               const uint8_t* mask) const;
-  Result<void> check_push(const wire::Push& push, const Bytes& keys, const Bytes& values);
-  Result<void> check_planned(BatchId batch) const;
-  void admit(ViewId worker_view, const wire::Push& push);
-  void admit_one_by_one(ViewId worker_view, const wire::Push& push);
-  bool agrees(const wire::Push& push, PartitionId p) const;
-  Result<bool> resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
-                       Piece& piece);
-  Result<void> apply_fragment(int64_t now_ns, const wire::Message& message, const wire::Push& push);
-  Result<void> apply_whole(const wire::Push& push, const std::vector<Piece>& pieces);
-  void apply_piece(const Piece& piece, const uint8_t* admitted);
-  void check_sums(const wire::Push& push);
-  void count_staleness(const Piece& piece);
-  void answer_others(wire::PartStatus status, uint32_t watermark);
-  const uint8_t* bytes_of(const Bits& bits, std::vector<uint8_t>& scratch) const;
-
   PsConfig config_;
   PsStats stats_;
   Partitions partitions_;
@@ -208,8 +160,9 @@ class PsCore {
   LoadMeter load_meter_;
   Staging staging_;
   Session session_;
-  MemoryBudget budget_;
-  BufferPool buffers_;
+  RowMemory memory_;
+  Pulls pulls_;
+  Pushes pushes_;
   std::vector<Loading> loading_;
   uint64_t next_load_id_ = 1;
   std::vector<Freezing> freezing_;
@@ -218,11 +171,6 @@ class PsCore {
   std::optional<Unpublished> unpublished_;
   std::vector<checkpoint::PartitionImage> spare_images_;  // reused for the next copies
   std::optional<wire::Saved> saved_;                      // the last answer, for a repeated Save
-  bool is_full_ = false;  // out of memory: no further part is applied
-
-  Admission admission_;  // scratch of on_push(), kept for its memory
-  std::vector<Piece> pieces_;
-  std::vector<uint8_t> covered_bytes_, admitted_bytes_;
 };
 
 }  // namespace downpour::ps
