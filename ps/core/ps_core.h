@@ -4,18 +4,20 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "ps/core/events.h"
+#include "ps/core/freezing.h"
 #include "ps/core/handles.h"
 #include "ps/core/load_meter.h"
+#include "ps/core/loading.h"
 #include "ps/core/partition.h"
 #include "ps/core/ps_stats.h"
 #include "ps/core/pulls.h"
 #include "ps/core/pushes.h"
 #include "ps/core/row_memory.h"
+#include "ps/core/saving.h"
 #include "ps/core/session.h"
 #include "ps/core/staging.h"
 #include "ps/core/turn.h"
@@ -32,7 +34,7 @@ class PsCore {
  public:
   /// `config` comes from this process's own job. Checks that 1 <= partition_bits <= 16.
   explicit PsCore(PsConfig config);
-  PsCore(const PsCore&) = delete;  // its pieces refer to one another
+  PsCore(const PsCore&) = delete;  // its members refer to one another
   PsCore& operator=(const PsCore&) = delete;
 
   /// Handles a message from a peer. `identity` is what the connection proves: only a chief directs
@@ -46,7 +48,7 @@ class PsCore {
                  Effects& effects, bool more = false);
   /// Whether the shell must call continue_save() between messages. Each call copies only a few
   /// partitions, so that no request waits longer than that.
-  bool saves() const;
+  bool saves() const { return saving_.copies(); }
   /// Copies the next partitions of the checkpoint in progress.
   void continue_save(Effects& effects);
   /// Reports that the image of one Store effect has been written. Its memory may be reused for the
@@ -82,95 +84,24 @@ class PsCore {
   std::vector<wire::PartitionClaim> claims() const { return session_.claims(); }
 
  private:
-  /// Partitions that wait for their images.
-  struct Loading {
-    uint64_t id = 0;
-    RequestId request{};
-    ViewId ownership_generation;
-    uint32_t sealed_epochs = 0;
-    std::vector<wire::QuarantineMarker> markers;
-    bool markers_known = true;
-    uint64_t plan_hash = 0;
-    Bits parts;   // all requested partitions
-    Bits wanted;  // still needed: not held, and not given to another owner
-    Bits has_image;
-    Bits taken;  // of the wanted ones: adopted so far
-  };
-  /// The checkpoint in progress. A newer Save replaces it. It fails if a partition is dropped
-  /// before it has been copied.
-  struct Saving {
-    ViewId checkpoint;
-    ViewId base;
-    uint32_t partial_epoch = 0, partial_shards = 0;  // from the Save
-    std::string folder;
-    RequestId request{};
-    Bits parts;    // partitions of the checkpoint
-    Bits waiting;  // of the parts: not copied yet
-    uint64_t rows = 0;
-    uint64_t unwritten_bytes = 0;  // of the copied images
-    bool beyond_partial_epoch = false;
-    uint32_t sealed_epochs = 0;  // the most of any image
-  };
-  /// An image in a published checkpoint. The tables mark the rows touched since then.
-  struct Base {
-    ViewId checkpoint;
-    uint64_t checksum = 0;
-  };
-  /// Copies for a checkpoint that may be published or not. The next Save reports which.
-  struct Unpublished {
-    ViewId checkpoint;
-    Bits parts;                          // copied, and neither dropped nor restored since
-    std::vector<wire::ImageRef> images;  // all images, after they have been written
-  };
-  /// Partitions that are not served until a view names their owner.
-  struct Freezing {
-    ViewId ownership_generation;
-    RequestId request{};
-    std::string folder;
-    Bits parts;
-    std::optional<wire::Frozen> done;
-    Bytes inlined;
-  };
-
-  // ps_core.cc: membership, checkpoints, completion
   Turn turn_with(Effects& effects) const { return {config_.run, session_.view(), effects}; }
-  void from_chief(const wire::Message& message, Effects& effects);
-  void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, const Bytes& inlined,
-                Effects& effects);
-  void on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects);
-  void on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects);
-  void answer_save(Result<std::vector<wire::ImageRef>> images, Effects& effects);
-  void settle_snapshots(ViewId published);
-  void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
-                 Effects& effects);
-  void release(const Bits& parts);
-  Result<void> take_images(Loading& loading, const std::vector<checkpoint::PartitionImage>& images,
-                           bool more);
-  void send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects);
-  void reject(PeerKey to, RequestId request, Error error, Effects& effects);
-
-  // moves.cc: partitions that move to another core
-  void on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze, Effects& effects);
-  void settle_frozen(const wire::View& view, Bits& lost, Effects& effects);
+  void from_chief(const wire::Message& message, Turn& turn);
+  void on_view(const wire::Envelope& envelope, const wire::View& view, Turn& turn);
+  void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status, Turn& turn);
 
   PsConfig config_;
   PsStats stats_;
   Partitions partitions_;
   Handles handles_;
-  LoadMeter load_meter_;
   Staging staging_;
+  LoadMeter load_meter_;
   Session session_;
   RowMemory memory_;
+  Saving saving_;
+  Loading loading_;
+  Freezing freezing_;
   Pulls pulls_;
   Pushes pushes_;
-  std::vector<Loading> loading_;
-  uint64_t next_load_id_ = 1;
-  std::vector<Freezing> freezing_;
-  std::optional<Saving> saving_;
-  std::vector<Base> bases_;  // by partition; empty until an image is published
-  std::optional<Unpublished> unpublished_;
-  std::vector<checkpoint::PartitionImage> spare_images_;  // reused for the next copies
-  std::optional<wire::Saved> saved_;                      // the last answer, for a repeated Save
 };
 
 }  // namespace downpour::ps
