@@ -4,17 +4,23 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "ps/core/buffer_pool.h"
 #include "ps/core/events.h"
+#include "ps/core/freezing.h"
 #include "ps/core/handles.h"
 #include "ps/core/load_meter.h"
-#include "ps/core/memory_budget.h"
+#include "ps/core/loading.h"
 #include "ps/core/partition.h"
+#include "ps/core/ps_stats.h"
+#include "ps/core/pulls.h"
+#include "ps/core/pushes.h"
+#include "ps/core/row_memory.h"
+#include "ps/core/saving.h"
+#include "ps/core/session.h"
 #include "ps/core/staging.h"
+#include "ps/core/turn.h"
 #include "shared/base/result.h"
 #include "shared/wire/messages.h"
 #include "shared/wire/peer_identity.h"
@@ -28,6 +34,8 @@ class PsCore {
  public:
   /// `config` comes from this process's own job. Checks that 1 <= partition_bits <= 16.
   explicit PsCore(PsConfig config);
+  PsCore(const PsCore&) = delete;  // its members refer to one another
+  PsCore& operator=(const PsCore&) = delete;
 
   /// Handles a message from a peer. `identity` is what the connection proves: only a chief directs
   /// a ps, and only a worker pulls and pushes. Replies carry the same request id, the run and the
@@ -40,7 +48,7 @@ class PsCore {
                  Effects& effects, bool more = false);
   /// Whether the shell must call continue_save() between messages. Each call copies only a few
   /// partitions, so that no request waits longer than that.
-  bool saves() const;
+  bool saves() const { return saving_.copies(); }
   /// Copies the next partitions of the checkpoint in progress.
   void continue_save(Effects& effects);
   /// Reports that the image of one Store effect has been written. Its memory may be reused for the
@@ -66,178 +74,34 @@ class PsCore {
   /// every 100 ms.
   void on_tick(int64_t now_ns, Effects& effects);
 
-  const wire::View& view() const { return view_; }
+  const wire::View& view() const { return session_.view(); }
   const Partitions& partitions() const { return partitions_; }
   const Handles& handles() const { return handles_; }
   const Staging& staging() const { return staging_; }
-  wire::Heartbeat heartbeat() const;
+  wire::Heartbeat heartbeat() const { return session_.heartbeat(); }
   /// Returns a claim for each partition that it holds, in ascending order. A new chief continues
   /// with the claims that it accepts.
-  std::vector<wire::PartitionClaim> claims() const;
+  std::vector<wire::PartitionClaim> claims() const { return session_.claims(); }
 
  private:
-  /// Partitions that wait for their images.
-  struct Loading {
-    uint64_t id = 0;
-    RequestId request{};
-    ViewId ownership_generation;
-    uint32_t sealed_epochs = 0;
-    std::vector<wire::QuarantineMarker> markers;
-    bool markers_known = true;
-    uint64_t plan_hash = 0;
-    Bits parts;   // all requested partitions
-    Bits wanted;  // still needed: not held, and not given to another owner
-    Bits has_image;
-    Bits taken;  // of the wanted ones: adopted so far
-  };
-  /// The checkpoint in progress. A newer Save replaces it. It fails if a partition is dropped
-  /// before it has been copied.
-  struct Saving {
-    ViewId checkpoint;
-    ViewId base;
-    uint32_t partial_epoch = 0, partial_shards = 0;  // from the Save
-    std::string folder;
-    RequestId request{};
-    Bits parts;    // partitions of the checkpoint
-    Bits waiting;  // of the parts: not copied yet
-    uint64_t rows = 0;
-    uint64_t unwritten_bytes = 0;  // of the copied images
-    bool beyond_partial_epoch = false;
-    uint32_t sealed_epochs = 0;  // the most of any image
-  };
-  /// An image in a published checkpoint. The tables mark the rows touched since then.
-  struct Base {
-    ViewId checkpoint;
-    uint64_t checksum = 0;
-  };
-  /// Copies for a checkpoint that may be published or not. The next Save reports which.
-  struct Unpublished {
-    ViewId checkpoint;
-    Bits parts;                          // copied, and neither dropped nor restored since
-    std::vector<wire::ImageRef> images;  // all images, after they have been written
-  };
-  /// Partitions that are not served until a view names their owner.
-  struct Freezing {
-    ViewId ownership_generation;
-    RequestId request{};
-    std::string folder;
-    Bits parts;
-    std::optional<wire::Frozen> done;
-    Bytes inlined;
-  };
-  /// The decision about each part of one push.
-  struct Admission {
-    PeerKey from = kChiefPeer;
-    Bits covered;
-    Bits apply;  // watermark == batch
-    uint32_t gaps = 0;
-    bool refused = false;                 // some part was answered with a view mismatch
-    std::vector<wire::PartReply> others;  // parts that are not applied, ascending
-  };
-  /// Checked pointers into one message's payload, ready to be applied.
-  struct Piece {
-    const std::vector<wire::Section>* sections = nullptr;
-    const uint8_t* keys = nullptr;
-    const uint32_t* rows = nullptr;  // null: look up the keys
-    const uint8_t* values = nullptr;
-    const std::vector<uint64_t>* versions = nullptr;
-    bool versions_of_owned = false;  // otherwise of the covered partitions
-  };
-
-  // ps_core.cc: membership, checkpoints, completion
-  std::optional<Error> check_folder(const std::string& folder) const;
-  std::optional<Error> fence(PeerKey from, const wire::Envelope& envelope) const;
-  void refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& envelope,
-                   const wire::PeerIdentity& identity, Effects& effects);
-  void from_chief(const wire::Message& message, Effects& effects);
-  void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, const Bytes& inlined,
-                Effects& effects);
-  void on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects);
-  void on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects);
-  void answer_save(Result<std::vector<wire::ImageRef>> images, Effects& effects);
-  void settle_snapshots(ViewId published);
-  void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
-                 Effects& effects);
-  void take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
-                    bool known);
-  void on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects);
-  void release(const Bits& parts);
-  Result<void> take_images(Loading& loading, const std::vector<checkpoint::PartitionImage>& images,
-                           bool more);
-  void send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects);
-  void reject(PeerKey to, RequestId request, Error error, Effects& effects);
-
-  // moves.cc: partitions that move to another core
-  void on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze, Effects& effects);
-  void settle_frozen(const wire::View& view, Bits& lost, Effects& effects);
-  bool names_me(const wire::View& view, PartitionId p) const;
-
-  // memory.cc: memory for rows that parts and images add
-  Result<void> make_room(const std::vector<Piece>& pieces);
-  Result<void> make_room(const checkpoint::PartitionImage& image);
-  Result<void> make_room(const std::vector<uint64_t>& rows);
-  Error out_of_memory(uint64_t held_bytes, uint64_t bytes) const;
-  Error no_address_space(const Table& table, uint64_t rows) const;
-
-  // serve.cc: pulls and pushes
-  void on_pull(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Pull& pull,
-               Effects& effects);
-  void count_load(const wire::Pull& pull, const Bytes& keys);
-  void on_push(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Push& push,
-               Effects& effects);
-  Result<uint64_t> value_bytes(const std::vector<wire::Section>& sections, const Bytes& keys) const;
-  bool keys_in(const std::vector<wire::Section>& sections, const uint8_t* keys,
-               const uint8_t* mask) const;
-  Result<void> check_push(const wire::Push& push, const Bytes& keys, const Bytes& values);
-  Result<void> check_planned(BatchId batch) const;
-  void admit(ViewId worker_view, const wire::Push& push);
-  void admit_one_by_one(ViewId worker_view, const wire::Push& push);
-  bool agrees(const wire::Push& push, PartitionId p) const;
-  Result<bool> resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
-                       Piece& piece);
-  Result<void> apply_fragment(int64_t now_ns, const wire::Message& message, const wire::Push& push);
-  Result<void> apply_whole(const wire::Push& push, const std::vector<Piece>& pieces);
-  void apply_piece(const Piece& piece, const uint8_t* admitted);
-  void check_sums(const wire::Push& push);
-  void count_staleness(const Piece& piece);
-  void answer_others(wire::PartStatus status, uint32_t watermark);
-  /// The lowest view that a refused worker must know before it repeats its request.
-  ViewId view_to_reach() const;
-  const uint8_t* bytes_of(const Bits& bits, std::vector<uint8_t>& scratch) const;
+  Turn turn_with(Effects& effects) const { return {config_.run, session_.view(), effects}; }
+  void from_chief(const wire::Message& message, Turn& turn);
+  void on_view(const wire::Envelope& envelope, const wire::View& view, Turn& turn);
+  void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status, Turn& turn);
 
   PsConfig config_;
+  PsStats stats_;
   Partitions partitions_;
   Handles handles_;
-  LoadMeter load_meter_;
   Staging staging_;
-  MemoryBudget budget_;
-  BufferPool buffers_;
-  wire::View view_;
-  uint32_t term_ = 0;  // newest term of a chief's messages
-  std::vector<Loading> loading_;
-  uint64_t next_load_id_ = 1;
-  std::vector<Freezing> freezing_;
-  std::optional<Saving> saving_;
-  std::vector<Base> bases_;  // by partition; empty until an image is published
-  std::optional<Unpublished> unpublished_;
-  std::vector<checkpoint::PartitionImage> spare_images_;  // reused for the next copies
-  std::optional<wire::Saved> saved_;                      // the last answer, for a repeated Save
-  std::optional<Error> failure_;                          // an error that ends the job
-  bool is_full_ = false;  // out of memory: no further part is applied
-  int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
-  uint64_t roles_refused_ = 0;
-  int64_t role_notice_at_ns_ = INT64_MIN;
-  bool stopped_ = false;
-  std::optional<int64_t> chief_heard_ns_;
-  std::optional<int64_t> heartbeat_sent_ns_;
-  uint64_t heartbeats_ = 0;
-  int64_t load_since_ns_ = 0;
-  std::vector<uint64_t> staleness_;
-  uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0, duplicate_parts_ = 0, gaps_ = 0;
-
-  Admission admission_;  // scratch of on_push(), kept for its memory
-  std::vector<Piece> pieces_;
-  std::vector<uint8_t> covered_bytes_, admitted_bytes_;
+  LoadMeter load_meter_;
+  Session session_;
+  RowMemory memory_;
+  Saving saving_;
+  Loading loading_;
+  Freezing freezing_;
+  Pulls pulls_;
+  Pushes pushes_;
 };
 
 }  // namespace downpour::ps

@@ -1,12 +1,12 @@
-// The steps of a batch in a worker: pull, compute, push, and the handling of every possible answer.
+#include "worker/core/steps.h"
+
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "shared/base/defence.h"
-#include "shared/base/hash.h"
 #include "shared/base/mutate.h"
-#include "worker/core/worker_core.h"
+#include "worker/core/output_metrics.h"
+#include "worker/core/push_parts.h"
 
 namespace downpour::worker {
 namespace {
@@ -14,86 +14,24 @@ namespace {
 constexpr size_t kFramesHeldMax = 128;
 constexpr int64_t kRegroupDelayNs = 50 * kMillisecond;
 
-bool empty(const wire::PartitionSet& set) {
-  return std::all_of(set.words.begin(), set.words.end(), [](uint64_t w) { return w == 0; });
-}
-void subtract(wire::PartitionSet& set, const wire::PartitionSet& minus) {
-  for (size_t w = 0; w < std::min(set.words.size(), minus.words.size()); ++w)
-    set.words[w] &= ~minus.words[w];
-}
-void remove(wire::PartitionSet& set, PartitionId p) {
-  if (raw(p) / 64 < set.words.size()) set.words[raw(p) / 64] &= ~(uint64_t{1} << (raw(p) % 64));
-}
-
-// Keys and gradients of selected partitions, collected again from the frames of the first push.
-struct Regrouped {
-  std::vector<wire::Section> sections;
-  std::vector<uint64_t> keys;
-  std::vector<float> values;
-};
-
-Regrouped regroup(const std::vector<TableSpec>& tables, const PullPlan& plan,
-                  const std::vector<Bytes>& gradients, const wire::PartitionSet& wanted) {
-  Regrouped out;
-  const uint32_t bits = plan.placements->partition_bits;
-  for (uint32_t t = 0; t < tables.size(); ++t) {
-    const TableSpec& table = tables[t];
-    // One selected key: its message, and the float offset of its gradient for each variable of the
-    // table.
-    struct Chosen {
-      size_t message;
-      uint64_t key;
-      std::vector<uint64_t> floats_at;
-    };
-    std::vector<Chosen> chosen;
-    for (size_t m = 0; m < plan.messages.size(); ++m) {
-      const PartMessage& message = plan.messages[m];
-      uint64_t keys_at = 0;
-      uint64_t floats_at = 0;
-      for (const SectionRange& section : message.sections) {
-        std::vector<uint64_t> table_variable_at(tables[raw(section.table)].table_variables.size());
-        uint64_t size = 0;
-        for (uint32_t i = 0; i < section.count; ++i) {
-          const uint64_t key = message.keys.load<uint64_t>(keys_at + i);
-          for (size_t k = 0; k < table_variable_at.size(); ++k)
-            size += tables[raw(section.table)].row_floats(k, key);
-        }
-        if (raw(section.table) == t) {
-          uint64_t at = floats_at;
-          for (size_t k = 0; k < table_variable_at.size(); ++k) {
-            table_variable_at[k] = at;
-            for (uint32_t i = 0; i < section.count; ++i)
-              at += table.row_floats(k, message.keys.load<uint64_t>(keys_at + i));
-          }
-          for (uint32_t i = 0; i < section.count; ++i) {
-            const uint64_t key = message.keys.load<uint64_t>(keys_at + i);
-            if (wanted.contains(partition_of(row_hash(section.table, key), bits)))
-              chosen.push_back({m, key, table_variable_at});
-            for (size_t k = 0; k < table_variable_at.size(); ++k)
-              table_variable_at[k] += table.row_floats(k, key);
-          }
-        }
-        keys_at += section.count;
-        floats_at += size;
-      }
-    }
-    if (chosen.empty()) continue;
-    out.sections.push_back({TableId{t}, uint32_t(chosen.size())});
-    for (const Chosen& c : chosen) out.keys.push_back(c.key);
-    for (size_t k = 0; k < table.table_variables.size(); ++k) {
-      for (const Chosen& c : chosen) {
-        for (uint32_t f = 0; f < table.row_floats(k, c.key); ++f) {
-          out.values.push_back(gradients[c.message].load<float>(c.floats_at[k] + f));
-        }
-      }
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
-WorkerCore::Slot* WorkerCore::find_slot(uint64_t id) {
+void Steps::configure(std::vector<TableSpec> tables, uint32_t in_flight) {
+  tables_ = std::move(tables);
+  in_flight_ = std::max(1U, in_flight);
+}
+
+Activity Steps::doing() const {
+  bool pulling = false;
+  for (const auto& slot : slots_) {
+    if (slot->state == Slot::State::kComputing) return Activity::kComputing;
+    pulling = pulling || slot->state == Slot::State::kPulling;
+  }
+  if (pulling || (session_.configured() && !wants_batch())) return Activity::kNetwork;
+  return leases_.reading_count() > 0 ? Activity::kInput : Activity::kNothing;
+}
+
+Slot* Steps::find_slot(uint64_t id) {
   for (auto& slot : slots_)
     if (slot->id == id) return slot.get();
   for (auto& slot : end_slots_)
@@ -101,13 +39,13 @@ WorkerCore::Slot* WorkerCore::find_slot(uint64_t id) {
   return nullptr;
 }
 
-void WorkerCore::forget_requests(const Slot& slot) {
-  for (const PullPart& part : slot.pulls) requests_.erase(raw(part.request));
-  for (const PushPart& part : slot.pushes) requests_.erase(raw(part.request));
+void Steps::forget_requests(const Slot& slot) {
+  for (const PullPart& part : slot.pulls) requests_.forget(part.request);
+  for (const PushPart& part : slot.pushes) requests_.forget(part.request);
 }
 
-void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
-  Shard* shard = find_shard(batch->lease);
+void Steps::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
+  Leases::Shard* shard = leases_.find(batch->lease);
   if (shard == nullptr || shard->shard_read != batch->shard_read)
     return;  // the shard was dropped, or is read again
   const BatchId id = batch->batch.id;
@@ -116,7 +54,7 @@ void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects&
     // Every partition has applied this batch already: skip it.
     ++shard->done;
     shard->next_push = std::max(shard->next_push, id.batch + 1);
-    read_on(now_ns, *shard, fx);
+    leases_.read_on(now_ns, *shard, fx);
     return finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
   }
   auto slot = std::make_unique<Slot>();
@@ -126,16 +64,17 @@ void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects&
   slot->batch = std::move(batch);
   slots_.push_back(std::move(slot));
   if (!slots_.back()->quarantined()) return plan_and_pull(now_ns, *slots_.back(), fx);
-  slots_.back()->state = State::kComputed;  // nothing to pull, nothing to compute
+  slots_.back()->state = Slot::State::kComputed;  // nothing to pull, nothing to compute
   push_ready(now_ns, *shard, fx);
 }
 
-void WorkerCore::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+void Steps::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   PreparedBatch& batch = *slot.batch;
-  if (!batch.plan.placements || batch.plan.placements->view.id != placements_->view.id) {
-    batch.plan = make_pull_plan(tables_, placements_, config_.message_bytes_max, batch.batch);
+  if (!batch.plan.placements || batch.plan.placements->view.id != session_.placements()->view.id) {
+    batch.plan =
+        make_pull_plan(tables_, session_.placements(), config_.message_bytes_max, batch.batch);
   }
-  slot.state = State::kPulling;
+  slot.state = Slot::State::kPulling;
   forget_requests(slot);
   slot.pulls.assign(batch.plan.messages.size(), {});
   for (size_t m = 0; m < slot.pulls.size(); ++m) {
@@ -148,28 +87,28 @@ void WorkerCore::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   compute_if_pulled(slot, fx);
 }
 
-void WorkerCore::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
+void Steps::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
   const PartMessage& message = slot.batch->plan.messages[index];
   PullPart& part = slot.pulls[index];
-  if (part.request != RequestId{}) requests_.erase(raw(part.request));
-  part.request = next_request();
-  part.deadline_ns = now_ns + backoff_ns(part.attempt++);
-  requests_[raw(part.request)] = {slot.id, false};
-  send(owner(message.owner),
-       wire::Pull{.worker = config_.incarnation,
-                  .purpose = slot.lease.purpose,
-                  .keep_handle = slot.lease.purpose == wire::Purpose::kTrain,
-                  .sections = message.wire_sections()},
-       part.request, fx, message.keys);
+  if (part.request != RequestId{}) requests_.forget(part.request);
+  part.request = requests_.next();
+  part.deadline_ns = now_ns + requests_.backoff_ns(part.attempt++);
+  requests_.add(part.request, {slot.id, false});
+  session_.send(session_.owner(message.owner),
+                wire::Pull{.worker = config_.incarnation,
+                           .purpose = slot.lease.purpose,
+                           .keep_handle = slot.lease.purpose == wire::Purpose::kTrain,
+                           .sections = message.wire_sections()},
+                part.request, fx, message.keys);
 }
 
-void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
-  const auto asked = requests_.find(raw(message.envelope.request));
-  if (asked == requests_.end() || asked->second.push) return defended(Defence::kWorkerReplyLate);
-  Slot* slot = find_slot(asked->second.slot);
+void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
+  const Requests::Pending* asked = requests_.find(message.envelope.request);
+  if (asked == nullptr || asked->push) return defended(Defence::kWorkerReplyLate);
+  Slot* slot = find_slot(asked->slot);
   const RequestId request = message.envelope.request;
-  if (slot == nullptr || slot->state != State::kPulling) {
-    requests_.erase(asked);
+  if (slot == nullptr || slot->state != Slot::State::kPulling) {
+    requests_.forget(message.envelope.request);
     return;
   }
   const auto part = std::find_if(slot->pulls.begin(), slot->pulls.end(), [&](const PullPart& p) {
@@ -184,7 +123,7 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
     return;
   }
   const PartMessage& wanted = slot->batch->plan.messages[size_t(part - slot->pulls.begin())];
-  requests_.erase(asked);
+  requests_.forget(message.envelope.request);
   if (message.values.size() != wanted.value_bytes) {
     return fail_shard(
         slot->lease, slot->batch_id.batch,
@@ -202,9 +141,9 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
 
 /// Returns all buffers that incomplete pulls hold to the ps. If workers kept their buffers while
 /// they wait for more, they could wait for each other forever.
-void WorkerCore::copy_pulled_values() {
+void Steps::copy_pulled_values() {
   for (const std::unique_ptr<Slot>& slot : slots_) {
-    if (slot->state != State::kPulling) continue;
+    if (slot->state != Slot::State::kPulling) continue;
     for (PullPart& part : slot->pulls) {
       if (!part.done || std::exchange(part.copied, true)) continue;
       part.values = Bytes::copy_of(part.values.data(), part.values.size());
@@ -212,19 +151,19 @@ void WorkerCore::copy_pulled_values() {
   }
 }
 
-void WorkerCore::compute_if_pulled(Slot& slot, WorkerEffects& fx) {
+void Steps::compute_if_pulled(Slot& slot, WorkerEffects& fx) {
   if (std::any_of(slot.pulls.begin(), slot.pulls.end(), [](const PullPart& p) { return !p.done; }))
     return;
-  slot.state = State::kComputing;
+  slot.state = Slot::State::kComputing;
   WorkerEffects::Compute compute{.slot = slot.id, .batch = slot.batch};
   for (PullPart& part : slot.pulls) compute.values.push_back(std::exchange(part.values, {}));
   fx.computes.push_back(std::move(compute));
 }
 
-void WorkerCore::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) {
+void Steps::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) {
   Slot* slot = find_slot(computed.slot);
-  if (slot == nullptr || slot->state != State::kComputing) return;
-  Shard* shard = find_shard(slot->lease);
+  if (slot == nullptr || slot->state != Slot::State::kComputing) return;
+  Leases::Shard* shard = leases_.find(slot->lease);
   DP_CHECK(shard != nullptr);
   if (!computed.not_finite.empty() && slot->lease.purpose == wire::Purpose::kTrain) {
     fail_shard(slot->lease, slot->batch_id.batch,
@@ -233,24 +172,23 @@ void WorkerCore::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects&
                      "FILE:RECORD); train.on_nan = \"skip\" leaves such batches out",
                      "DP-3401"},
                fx, wire::FailureKind::kNotFinite);
-    return request_leases(now_ns, fx);
+    return leases_.request(now_ns, fx);
   }
   if (slot->lease.purpose == wire::Purpose::kTrain) {
     slot->gradients = std::move(computed.gradients);
     slot->sums.clear();
     for (const OutputMetrics& output : computed.metrics) slot->sums.push_back(output.sums);
-    merge_metrics(recent_, computed.metrics);
-    slot->state = State::kComputed;
+    session_.add_metrics(computed.metrics);
+    slot->state = Slot::State::kComputed;
     return push_ready(now_ns, *shard, fx);
   }
   if (slot->lease.purpose == wire::Purpose::kEval) {
     merge_metrics(shard->metrics, computed.metrics);
   } else {
-    send(kChief,
-         wire::PredictReport{.lease = slot->lease,
-                             .batch = slot->batch_id.batch,
-                             .records = slot->batch->batch.records},
-         next_request(), fx, {}, std::move(computed.predictions));
+    session_.report(wire::PredictReport{.lease = slot->lease,
+                                        .batch = slot->batch_id.batch,
+                                        .records = slot->batch->batch.records},
+                    fx, std::move(computed.predictions));
   }
   ++shard->done;
   const ShardId id = shard->lease.shard;
@@ -259,10 +197,10 @@ void WorkerCore::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects&
   finish_shard_if_done(now_ns, id, purpose, fx);
 }
 
-void WorkerCore::push_ready(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
+void Steps::push_ready(int64_t now_ns, Leases::Shard& shard, WorkerEffects& fx) {
   for (;;) {  // in order, because a later batch would only get "gap"
     const auto next = std::find_if(slots_.begin(), slots_.end(), [&](const auto& slot) {
-      return slot->state == State::kComputed &&
+      return slot->state == Slot::State::kComputed &&
              slot->batch_id ==
                  BatchId{shard.lease.shard.epoch, shard.lease.shard.shard, shard.next_push} &&
              slot->lease.purpose == wire::Purpose::kTrain;
@@ -273,16 +211,16 @@ void WorkerCore::push_ready(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
   }
 }
 
-void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+void Steps::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   const PullPlan& plan = slot.batch->plan;
-  slot.state = State::kPushing;
+  slot.state = Slot::State::kPushing;
   slot.unresolved = {};
   if (slot.quarantined()) {
-    cover_all(slot);
+    slot.unresolved = all_partitions(session_.placements()->view);
     return rebuild_pushes(now_ns, slot, fx);
   }
   slot.unresolved.words.resize((size_t{1} << plan.placements->partition_bits) / 64 + 1);
-  if (plan.placements->view.id != placements_->view.id) {
+  if (plan.placements->view.id != session_.placements()->view.id) {
     for (const PartMessage& message : plan.messages) {
       message.covered.for_each([&](PartitionId p) { slot.unresolved.insert(p); });
     }
@@ -293,7 +231,7 @@ void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
     if (DP_MUTATE("empty-parts-not-sent") && message.sections.empty()) continue;
     message.covered.for_each([&](PartitionId p) { slot.unresolved.insert(p); });
     PushPart part;
-    part.to = owner(message.owner);
+    part.to = session_.owner(message.owner);
     part.push = {.worker = config_.incarnation,
                  .batch = slot.batch_id,
                  .records = slot.batch->batch.records,
@@ -310,119 +248,56 @@ void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   }
 }
 
-void WorkerCore::begin_shard_end_marker(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
+void Steps::begin_shard_end_marker(int64_t now_ns, Leases::Shard& shard, WorkerEffects& fx) {
   auto slot = std::make_unique<Slot>();
   slot->id = ++last_slot_;
   slot->lease = shard.lease;
   slot->batch_id = {shard.lease.shard.epoch, shard.lease.shard.shard, shard.end->counts.batches};
-  slot->state = State::kPushing;
-  cover_all(*slot);
+  slot->state = Slot::State::kPushing;
+  slot->unresolved = all_partitions(session_.placements()->view);
   end_slots_.push_back(std::move(slot));
   rebuild_pushes(now_ns, *end_slots_.back(), fx);
 }
 
-void WorkerCore::cover_all(Slot& slot) const {
-  slot.unresolved.words.resize((placements_->view.partitions.size() + 63) / 64);
-  for (uint32_t p = 0; p < placements_->view.partitions.size(); ++p)
-    slot.unresolved.insert(PartitionId{p});
-}
-
 // Regroups all unresolved parts by the newest view and sends them with their keys.
-void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+void Steps::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   slot.rebuild = false;
-  for (const PushPart& part : slot.pushes) requests_.erase(raw(part.request));
-  slot.pushes.clear();
-  for (uint32_t o = 0; o < placements_->view.owners.size(); ++o) {
-    wire::PartitionSet covered = placements_->covered[o];
-    for (size_t w = 0; w < covered.words.size(); ++w)
-      covered.words[w] &= w < slot.unresolved.words.size() ? slot.unresolved.words[w] : 0;
-    if (empty(covered)) continue;
-    if (DP_MUTATE("end-parts-to-some-only") && slot.is_end() && o > 0) continue;
-    PushPart base;
-    base.to = owner(o);
-    base.push = {.worker = config_.incarnation, .batch = slot.batch_id, .covered = covered};
-    if (slot.is_end()) {
-      const Shard* shard = find_shard(slot.lease);
-      DP_CHECK(shard != nullptr && shard->end);
-      base.push.end = true;
-      base.push.counts = shard->end->counts;
-      base.push.records_hash = shard->end->records_hash;
-      slot.pushes.push_back(std::move(base));
-      continue;
-    }
-    if (slot.quarantined()) {
-      base.push.quarantined = true;
-      slot.pushes.push_back(std::move(base));
-      continue;
-    }
-    base.push.records = slot.batch->batch.records;
-    base.push.records_hash = slot.batch->batch.records_hash;
-    base.push.metrics = slot.sums;
-    Regrouped all = regroup(tables_, slot.batch->plan, slot.gradients, covered);
-    if (std::max(all.values.size() * 4, all.keys.size() * 8) <= config_.message_bytes_max) {
-      base.push.sections = std::move(all.sections);
-      base.keys = Bytes::of(std::move(all.keys));
-      base.values = Bytes::of(std::move(all.values));
-      slot.pushes.push_back(std::move(base));
-      continue;
-    }
-    // Too much for one message. Partitions with keys are sent one by one, a larger one in its
-    // fragments. Partitions without keys are sent together.
-    wire::PartitionSet bare;
-    bare.words.resize(covered.words.size());
-    covered.for_each([&](PartitionId p) {
-      wire::PartitionSet one;
-      one.words.resize(covered.words.size());
-      one.insert(p);
-      Regrouped rows = regroup(tables_, slot.batch->plan, slot.gradients, one);
-      if (rows.keys.empty()) return bare.insert(p);
-      PushPart part = base;
-      part.push.covered = one;
-      const uint64_t bytes = std::max(rows.values.size() * 4, rows.keys.size() * 8);
-      if (bytes > config_.message_bytes_max) {  // every fragment again, as the plan cut it
-        for (size_t m = 0; m < slot.batch->plan.messages.size(); ++m) {
-          const PartMessage& message = slot.batch->plan.messages[m];
-          if (message.fragments < 2 || !message.covered.contains(p)) continue;
-          PushPart fragment = base;
-          fragment.push.covered = one;
-          fragment.push.sections = message.wire_sections();
-          fragment.push.fragment = message.fragment;
-          fragment.push.fragments = message.fragments;
-          fragment.keys = message.keys;
-          fragment.values = slot.gradients[m];
-          slot.pushes.push_back(std::move(fragment));
-        }
-        return;
-      }
-      part.push.sections = std::move(rows.sections);
-      part.keys = Bytes::of(std::move(rows.keys));
-      part.values = Bytes::of(std::move(rows.values));
-      slot.pushes.push_back(std::move(part));
-    });
-    if (!empty(bare)) {
-      base.push.covered = bare;
-      slot.pushes.push_back(std::move(base));
-    }
+  for (const PushPart& part : slot.pushes) requests_.forget(part.request);
+  wire::Push base{.worker = config_.incarnation, .batch = slot.batch_id};
+  if (slot.is_end()) {
+    const Leases::Shard* shard = leases_.find(slot.lease);
+    DP_CHECK(shard != nullptr && shard->end);
+    base.end = true;
+    base.counts = shard->end->counts;
+    base.records_hash = shard->end->records_hash;
+  } else if (slot.quarantined()) {
+    base.quarantined = true;
+  } else {
+    base.records = slot.batch->batch.records;
+    base.records_hash = slot.batch->batch.records_hash;
+    base.metrics = slot.sums;
   }
+  slot.pushes =
+      regrouped_parts(tables_, *session_.placements(), config_.message_bytes_max, slot, base);
   for (PushPart& part : slot.pushes) send_push(now_ns, slot, part, fx);
 }
 
-void WorkerCore::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx) {
-  if (part.request != RequestId{}) requests_.erase(raw(part.request));
-  part.request = next_request();
+void Steps::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx) {
+  if (part.request != RequestId{}) requests_.forget(part.request);
+  part.request = requests_.next();
   part.push.batches_quarantined = uint32_t(slot.lease.quarantined_batches.size());
   if (DP_MUTATE("retry-with-a-new-id") && part.attempt > 0 && !part.push.end)
     ++part.push.batch.batch;
-  part.deadline_ns = now_ns + backoff_ns(part.attempt++);
-  requests_[raw(part.request)] = {slot.id, true};
-  send(part.to, part.push, part.request, fx, part.keys, part.values);
+  part.deadline_ns = now_ns + requests_.backoff_ns(part.attempt++);
+  requests_.add(part.request, {slot.id, true});
+  session_.send(part.to, part.push, part.request, fx, part.keys, part.values);
 }
 
-void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
-  const auto asked = requests_.find(raw(message.envelope.request));
-  if (asked == requests_.end() || !asked->second.push) return defended(Defence::kWorkerReplyLate);
-  const uint64_t slot_id = asked->second.slot;
-  requests_.erase(asked);
+void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
+  const Requests::Pending* asked = requests_.find(message.envelope.request);
+  if (asked == nullptr || !asked->push) return defended(Defence::kWorkerReplyLate);
+  const uint64_t slot_id = asked->slot;
+  requests_.forget(message.envelope.request);
   Slot* slot = find_slot(slot_id);
   if (slot == nullptr) return;
   const auto part = std::find_if(slot->pushes.begin(), slot->pushes.end(), [&](const PushPart& p) {
@@ -430,7 +305,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
   });
   if (part == slot->pushes.end()) return;
   const auto& reply = std::get<wire::PushReply>(message.body);
-  if (!empty(reply.applied)) {
+  if (!is_empty(reply.applied)) {
     slot->all_already_applied = false;
     subtract(slot->unresolved, reply.applied);
   }
@@ -454,7 +329,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
           remove(slot->unresolved, other.partition);
           break;
         }
-        if (handle_gap(now_ns, *slot, other.watermark, fx))
+        if (handle_gap(*slot, other.watermark, fx))
           return;  // the shard is read again; the slot is gone
         again = true;
         break;
@@ -479,7 +354,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
     slot->rebuild = true;
     slot->rebuild_at_ns = now_ns + (unknown && !fragment ? 0 : kRegroupDelayNs);
   }
-  if (empty(slot->unresolved)) return slot_resolved(now_ns, slot_id, fx);
+  if (is_empty(slot->unresolved)) return slot_resolved(now_ns, slot_id, fx);
   if (slot->pushes.empty() && !slot->rebuild) {  // all fragments are staged but not applied: repeat
     defended(Defence::kWorkerFragmentsAgain);
     slot->rebuild = true;
@@ -491,18 +366,18 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
 
 // A partition knows other quarantined batches than this lease. Returns the lease, so that the chief
 // grants the shard again.
-void WorkerCore::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx) {
+void Steps::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx) {
   defended(Defence::kWorkerShardReturned);
   fail_shard(slot.lease, slot.batch_id.batch,
              Error{ErrorCode::kInterrupted,
                    "the lease and the ps disagree about the quarantined batches of the shard"},
              fx, wire::FailureKind::kMarkersDiffer);
-  request_leases(now_ns, fx);
+  leases_.request(now_ns, fx);
 }
 
 // A partition expects an earlier batch. If that batch is in flight here, waits for it; otherwise
 // reads the shard again from that batch. Returns true if the shard is read again.
-bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffects& fx) {
+bool Steps::handle_gap(Slot& slot, uint32_t watermark, WorkerEffects& fx) {
   const bool under_way = std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
     return other->lease.purpose == wire::Purpose::kTrain &&
            other->batch_id == BatchId{slot.batch_id.epoch, slot.batch_id.shard, watermark};
@@ -510,7 +385,7 @@ bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffec
   defended(under_way ? Defence::kWorkerGapWaits : Defence::kWorkerGapReturns);
   if (under_way) return false;
   const wire::Lease lease = slot.lease;
-  Shard* shard = find_shard(lease);
+  Leases::Shard* shard = leases_.find(lease);
   DP_CHECK(shard != nullptr);
   erase_slots([&](const Slot& other) {
     return other.lease.purpose == lease.purpose && other.lease.shard == lease.shard;
@@ -519,19 +394,19 @@ bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffec
   shard->end.reset();
   shard->end_sent = false;
   fx.stops.push_back({shard->shard_read});
-  read(*shard, watermark, fx);
+  leases_.read(*shard, watermark, fx);
   return true;
 }
 
-void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
+void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
   Slot* slot = find_slot(slot_id);
-  Shard* shard = find_shard(slot->lease);
+  Leases::Shard* shard = leases_.find(slot->lease);
   DP_CHECK(shard != nullptr);
   if (slot->is_end()) {
-    progress(now_ns, *shard, true, fx);
+    leases_.report_progress(now_ns, *shard, true, fx);
     erase_slot(slot_id);
-    std::erase_if(shards_, [&](const auto& s) { return s.get() == shard; });
-    return request_leases(now_ns, fx);
+    leases_.remove(*shard);
+    return leases_.request(now_ns, fx);
   }
   // Every partition is already past this batch. Drop all in-flight batches of the shard below that
   // watermark.
@@ -546,34 +421,102 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
     shard->next_push = std::max(shard->next_push, shard->floor);
   }
   ++shard->done;
-  records_ += slot->batch->batch.records;
+  session_.count_records(slot->batch->batch.records);
   erase_slot(slot_id);
   if (jumps) push_ready(now_ns, *shard, fx);
-  read_on(now_ns, *shard, fx);
-  if (now_ns - shard->progress_at_ns >= welcome_.heartbeat_ns / 4)
-    progress(now_ns, *shard, false, fx);
+  leases_.read_on(now_ns, *shard, fx);
+  if (now_ns - shard->progress_at_ns >= session_.welcome().heartbeat_ns / 4)
+    leases_.report_progress(now_ns, *shard, false, fx);
   finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
 }
 
-void WorkerCore::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
+void Steps::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
+  for (const wire::Lease& lease : grant.leases) {
+    if (leases_.renew(lease)) continue;
+    abandon(lease, fx);  // another lease for the same shard: start again
+    if (lease.purpose == wire::Purpose::kTrain && lease.plan_hash != session_.welcome().plan_hash) {
+      fail_shard(
+          lease, 0,
+          Error{ErrorCode::kConfig, "the lease was made for another plan than this worker's"}, fx);
+      continue;
+    }
+    leases_.begin(now_ns, lease, fx);
+  }
+  leases_.request(now_ns, fx);
+}
+
+void Steps::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose,
+                                 WorkerEffects& fx) {
+  Leases::Shard* const ended = leases_.finish_if_done(id, purpose, fx);
+  if (ended != nullptr) begin_shard_end_marker(now_ns, *ended, fx);
+}
+
+void Steps::abandon(wire::Lease lease, WorkerEffects& fx) {
+  if (!leases_.drop(lease, fx)) return;
+  erase_slots([&](const Slot& slot) { return same_work(slot.lease, lease); });
+}
+
+void Steps::fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx,
+                       wire::FailureKind kind) {
+  session_.report(wire::ShardFailed{.lease = lease,
+                                    .batch = batch,
+                                    .code = error.code,
+                                    .what = error.what,
+                                    .where = error.where,
+                                    .hint = error.hint,
+                                    .id = error.id,
+                                    .kind = kind},
+                  fx);
+  abandon(lease, fx);
+}
+
+void Steps::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx) {
+  Leases::Shard* shard = leases_.find_read(end.shard_read);
+  if (shard == nullptr) return;
+  shard->end = end;
+  if (shard->floor >= end.counts.batches) shard->done = std::max(shard->done, end.counts.batches);
+  finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
+  leases_.request(now_ns, fx);
+}
+
+void Steps::on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx) {
+  Leases::Shard* shard = leases_.find_read(failure.shard_read);
+  if (shard == nullptr) return;
+  fail_shard(shard->lease, failure.batch.value_or(shard->next_push), failure.error, fx,
+             failure.batch ? wire::FailureKind::kRecord : wire::FailureKind::kOther);
+  leases_.request(now_ns, fx);
+}
+
+void Steps::on_view(int64_t now_ns, WorkerEffects& fx) {
+  for (auto& slot : slots_) {
+    if (slot->state == Slot::State::kPulling) plan_and_pull(now_ns, *slot, fx);
+    if (slot->state == Slot::State::kPushing) {
+      defended(Defence::kWorkerRegroups);
+      rebuild_pushes(now_ns, *slot, fx);
+    }
+  }
+  for (auto& slot : end_slots_) rebuild_pushes(now_ns, *slot, fx);
+}
+
+void Steps::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
   const auto& reject = std::get<wire::Reject>(message.body);
   // A process of another build may have taken the port of a lost ps. Its answer says nothing about
   // the batch. The batch is sent again until a view names its owner.
-  if (message.envelope.run != run_ && reject.code != ErrorCode::kMalformed) return;
-  const auto asked = requests_.find(raw(message.envelope.request));
-  if (asked == requests_.end()) return;
-  Slot* slot = find_slot(asked->second.slot);
-  requests_.erase(asked);
+  if (message.envelope.run != session_.run() && reject.code != ErrorCode::kMalformed) return;
+  const Requests::Pending* asked = requests_.find(message.envelope.request);
+  if (asked == nullptr) return;
+  Slot* slot = find_slot(asked->slot);
+  requests_.forget(message.envelope.request);
   if (slot == nullptr) return;
   fail_shard(slot->lease, slot->batch_id.batch,
              Error{reject.code, str("a ps refused the batch: ", reject.what)}, fx);
-  request_leases(now_ns, fx);
+  leases_.request(now_ns, fx);
 }
 
-void WorkerCore::tick_slots(int64_t now_ns, WorkerEffects& fx) {
+void Steps::on_tick(int64_t now_ns, WorkerEffects& fx) {
   const auto look = [&](auto& slots) {
     for (auto& slot : slots) {
-      if (slot->state == State::kPulling) {
+      if (slot->state == Slot::State::kPulling) {
         for (size_t m = 0; m < slot->pulls.size(); ++m) {
           if (!slot->pulls[m].done && now_ns >= slot->pulls[m].deadline_ns)
             send_pull(now_ns, *slot, m, fx);
@@ -587,6 +530,23 @@ void WorkerCore::tick_slots(int64_t now_ns, WorkerEffects& fx) {
   };
   look(slots_);
   look(end_slots_);
+}
+
+int64_t Steps::next_deadline_ns() const {
+  int64_t next = INT64_MAX;
+  const auto look = [&](const auto& slots) {
+    for (const auto& slot : slots) {
+      if (slot->rebuild) next = std::min(next, slot->rebuild_at_ns);
+      if (slot->state == Slot::State::kPulling) {
+        for (const PullPart& part : slot->pulls)
+          if (!part.done) next = std::min(next, part.deadline_ns);
+      }
+      for (const PushPart& part : slot->pushes) next = std::min(next, part.deadline_ns);
+    }
+  };
+  look(slots_);
+  look(end_slots_);
+  return next;
 }
 
 }  // namespace downpour::worker

@@ -1,8 +1,8 @@
-// PsCore: pulls and pushes, the hot path.
+#include "ps/core/pushes.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "ps/core/ps_core.h"
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
@@ -15,153 +15,12 @@ constexpr bool kWatermarks = false;  // bench-push-unchecked only: measures the 
 constexpr bool kWatermarks = true;
 #endif
 
-Error malformed(std::string what) { return Error{ErrorCode::kMalformed, std::move(what)}; }
-
-/// Number of floats of a section's rows (blocks) in a message. The keys may be unaligned.
-Result<uint64_t> section_floats(const TableSpec& spec, const wire::Section& section,
-                                const uint8_t* keys) {
-  uint64_t floats = 0;
-  if (spec.kind == TableKind::kEmbedding) {
-    for (size_t m = 0; m < spec.table_variables.size(); ++m) floats += spec.row_floats(m, 0);
-    return floats * section.keys;
-  }
-  const uint32_t blocks = spec.block_count();
-  for (uint32_t i = 0; i < section.keys; ++i) {
-    uint64_t block = 0;
-    std::memcpy(&block, keys + size_t{i} * sizeof(block), sizeof(block));
-    if (block >= blocks) {
-      return malformed(str("block ", block, " of ", spec.name, ", which has ", blocks));
-    }
-    floats += spec.row_floats(0, block);
-  }
-  return floats;
-}
-
 }  // namespace
 
-Result<uint64_t> PsCore::value_bytes(const std::vector<wire::Section>& sections,
-                                     const Bytes& keys) const {
-  uint64_t left = keys.size() / sizeof(uint64_t);
-  uint64_t floats = 0;
-  const uint8_t* at = keys.data();
-  for (const wire::Section& section : sections) {
-    if (raw(section.table) >= partitions_.table_count()) {
-      return malformed(str("there is no table ", section.table));
-    }
-    if (section.keys > left) return malformed("more keys in the sections than in the keys frame");
-    DP_TRY(const uint64_t here, section_floats(partitions_.spec(section.table), section, at));
-    floats += here;
-    left -= section.keys;
-    at += section.keys * sizeof(uint64_t);
-  }
-  if (left != 0 || keys.size() % sizeof(uint64_t) != 0) {
-    return malformed("more bytes in the keys frame than the sections' keys");
-  }
-  return floats * sizeof(float);
-}
-
-bool PsCore::keys_in(const std::vector<wire::Section>& sections, const uint8_t* keys,
-                     const uint8_t* mask) const {
-  for (const wire::Section& section : sections) {
-    if (!partitions_.table(section.table).keys_in(keys, section.keys, mask)) return false;
-    keys += section.keys * sizeof(uint64_t);
-  }
-  return true;
-}
-
-const uint8_t* PsCore::bytes_of(const Bits& bits, std::vector<uint8_t>& scratch) const {
-  if (bits == partitions_.serving()) return partitions_.serving_bytes();
-  scratch.assign(partitions_.count(), 0);
-  for_each(bits, [&](PartitionId p) { scratch[raw(p)] = 1; });
-  return scratch.data();
-}
-
-ViewId PsCore::view_to_reach() const {
-  return std::max(view_.id, partitions_.ownership_generation_max());
-}
-
-// ---- pulls ----
-
-void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
-                     const wire::Pull& pull, Effects& effects) {
-  const wire::Envelope& envelope = message.envelope;
-  Result<uint64_t> bytes = value_bytes(pull.sections, message.keys);
-  if (bytes && *bytes > wire::kFrameBytesMax) {
-    bytes = malformed(str("a pull of ", *bytes, " bytes; at most ", wire::kFrameBytesMax,
-                          " fit a frame: cut it"));
-  }
-  if (!bytes) return reject(from, envelope.request, std::move(bytes).error(), effects);
-
-  wire::PullReply reply{.status = wire::PullStatus::kOk, .view = view_.id, .versions = {}};
-  const uint8_t* served = partitions_.serving_bytes();
-  if (envelope.view < partitions_.ownership_generation_max()) {
-    Bits current = partitions_.serving();
-    for_each(partitions_.serving(), [&](PartitionId p) {
-      if (envelope.view < partitions_.ownership_generation(p)) erase(current, p);
-    });
-    served = bytes_of(current, covered_bytes_);
-  }
-  BufferPool::Buffer buffer;
-  if (!keys_in(pull.sections, message.keys.data(), served)) {
-    defended(Defence::kPsPullRefused);
-    reply.status = wire::PullStatus::kWrongView;
-    reply.view = view_to_reach();
-  } else if (buffer = buffers_.take(*bytes, from); buffer.memory == nullptr) {
-    defended(Defence::kPsPullOverloaded);
-    reply.status = wire::PullStatus::kOverloaded;
-  }
-  if (reply.status != wire::PullStatus::kOk) {
-    return send(from, envelope.request, std::move(reply), {}, effects);
-  }
-
-  partitions_.versions(reply.versions);
-  Handle* handle = nullptr;
-  if (pull.keep_handle && pull.purpose == wire::Purpose::kTrain) {
-    handle = handles_.add(pull.worker, envelope.request, message.keys.count<uint64_t>(),
-                          message.keys.size(), reply.versions.size(), now_ns);
-  }
-  uint32_t* rows = nullptr;
-  if (handle != nullptr) {
-    handle->keys = message.keys;
-    handle->sections = pull.sections;
-    handle->versions = reply.versions;
-    rows = handle->rows.data();
-  }
-  const uint8_t* keys = message.keys.data();
-  uint8_t* values = buffer.memory.get();
-  for (const wire::Section& section : pull.sections) {
-    partitions_.table(section.table).pull(keys, section.keys, values, rows);
-    // The total size was checked above.
-    values += *section_floats(partitions_.spec(section.table), section, keys) * sizeof(float);
-    keys += section.keys * sizeof(uint64_t);
-    if (rows != nullptr) rows += section.keys;
-  }
-  pulled_bytes_ += *bytes;
-  if (load_meter_.looks()) count_load(pull, message.keys);
-  send(from, envelope.request, std::move(reply), buffer.bytes(*bytes), effects);
-}
-
-void PsCore::count_load(const wire::Pull& pull, const Bytes& keys) {
-  const uint64_t times = pull.purpose == wire::Purpose::kTrain ? 2 : 1;  // its push will follow
-  uint64_t at = 0;
-  for (const wire::Section& section : pull.sections) {
-    const TableSpec& spec = partitions_.spec(section.table);
-    for (uint32_t i = 0; i < section.keys; ++i) {
-      const uint64_t key = keys.load<uint64_t>(at++);
-      uint64_t floats = 0;
-      for (size_t m = 0; m < spec.table_variables.size(); ++m) floats += spec.row_floats(m, key);
-      load_meter_.count(partition_of(row_hash(section.table, key), config_.partition_bits),
-                        floats * sizeof(float), times);
-    }
-  }
-}
-
-// ---- pushes ----
-
-void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
-                     const wire::Push& push, Effects& effects) {
+void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
+                     const wire::Push& push, Turn& turn) {
   if (is_full_) return;
-  pushed_bytes_ += message.keys.size() + message.values.size();
+  stats_.pushed_bytes += message.keys.size() + message.values.size();
   admission_.from = from;
   Result<void> done = check_push(push, message.keys, message.values);
   if (done) {
@@ -185,24 +44,24 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
     }
   }
   if (is_full_) {  // No answer, because a reject would fail the shard; the chief ends the job.
-    return send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
+    return turn.send(kChiefPeer, RequestId{}, session_.heartbeat());
   }
   if (!done) {
-    return reject(from, message.envelope.request,
-                  std::move(done).error().with_context("batch ", push.batch), effects);
+    return turn.reject(from, message.envelope.request,
+                       std::move(done).error().with_context("batch ", push.batch));
   }
-  send(from, message.envelope.request,
-       wire::PushReply{.batch = push.batch,
-                       .applied = {admission_.apply},
-                       .others = admission_.others,
-                       .view = admission_.refused ? view_to_reach() : view_.id},
-       {}, effects);
+  turn.send(
+      from, message.envelope.request,
+      wire::PushReply{.batch = push.batch,
+                      .applied = {admission_.apply},
+                      .others = admission_.others,
+                      .view = admission_.refused ? session_.view_to_reach() : session_.view().id});
 }
 
 /// Returns an error if the job does not have the batch, or if its epoch cannot be open. At most
 /// epochs_open_max epochs are unsealed at a time. The check keeps a peer from using up that limit
 /// with later epochs.
-Result<void> PsCore::check_planned(BatchId batch) const {
+Result<void> Pushes::check_planned(BatchId batch) const {
   const PlanExtent& plan = config_.plan;
   if (batch.shard >= plan.shards || batch.epoch >= plan.epochs) {
     return malformed(str("the job has ", plan.epochs, " epochs of ", plan.shards, " shards"));
@@ -217,7 +76,7 @@ Result<void> PsCore::check_planned(BatchId batch) const {
   return {};
 }
 
-Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const Bytes& values) {
+Result<void> Pushes::check_push(const wire::Push& push, const Bytes& keys, const Bytes& values) {
   Bits& covered = admission_.covered;
   covered.assign(partitions_.owned().size(), 0);
   bool within_range = true;
@@ -260,7 +119,7 @@ Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const
   return {};
 }
 
-void PsCore::admit(ViewId worker_view, const wire::Push& push) {
+void Pushes::admit(ViewId worker_view, const wire::Push& push) {
   Admission& a = admission_;
   a.others.clear();
   a.gaps = 0;
@@ -296,7 +155,7 @@ void PsCore::admit(ViewId worker_view, const wire::Push& push) {
   admit_one_by_one(worker_view, push);
 }
 
-void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
+void Pushes::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   Admission& a = admission_;
   a.apply.assign(a.covered.size(), 0);
   for_each(a.covered, [&](PartitionId p) {
@@ -327,11 +186,11 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
       defended(Defence::kPsPartQuarantine);
       a.others.push_back({p, wire::PartStatus::kQuarantined, watermark});
     } else if (watermark > push.batch.batch) {
-      ++duplicate_parts_;
+      ++stats_.duplicate_parts;
       defended(sealed ? Defence::kPsPartSealed : Defence::kPsPartAlreadyApplied);
       a.others.push_back({p, wire::PartStatus::kAlreadyApplied, watermark});
     } else {
-      ++gaps_;
+      ++stats_.gaps;
       defended(Defence::kPsPartGap);
       ++a.gaps;
       a.others.push_back({p, wire::PartStatus::kGap, watermark});
@@ -342,14 +201,14 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
 /// Whether the sender and the partition know the same quarantined batches of the shard. Comparing
 /// only this batch is not enough. Records of a quarantined batch are not parsed, so a filter cannot
 /// drop them, and the batches after it begin at other records.
-bool PsCore::agrees(const wire::Push& push, PartitionId p) const {
+bool Pushes::agrees(const wire::Push& push, PartitionId p) const {
   const QuarantineMarkers& markers = partitions_.markers();
   if (DP_MUTATE("quarantine-without-a-line")) return true;
   if (markers.quarantined_count(push.batch.shard_id(), p) != push.batches_quarantined) return false;
   return push.end || markers.quarantines(push.batch, p) == push.quarantined;
 }
 
-Result<bool> PsCore::resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
+Result<bool> Pushes::resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
                              Piece& piece) {
   piece = {.sections = &push.sections, .keys = keys.data(), .values = values.data()};
   const Bytes* found = &keys;
@@ -367,20 +226,21 @@ Result<bool> PsCore::resolve(const wire::Push& push, const Bytes& keys, const By
   } else if (!push.pulled_versions.empty()) {
     piece.versions = &push.pulled_versions;
   }
-  DP_TRY(const uint64_t bytes, value_bytes(push.sections, *found));
+  DP_TRY(const uint64_t bytes, value_bytes(partitions_, push.sections, *found));
   if (bytes != values.size()) {
     return malformed(str(values.size(), " bytes of gradients for ", bytes, " bytes of values"));
   }
   // The pull checked that its keys lie in owned partitions. Its handle would be gone if the owned
   // partitions had changed.
   const bool known = piece.rows != nullptr && admission_.covered == partitions_.owned();
-  if (!known && !keys_in(push.sections, piece.keys, bytes_of(admission_.covered, covered_bytes_))) {
+  if (!known && !keys_in(partitions_, push.sections, piece.keys,
+                         bytes_of(partitions_, admission_.covered, covered_bytes_))) {
     return malformed("a key of a partition that the push does not cover");
   }
   return true;
 }
 
-Result<void> PsCore::apply_fragment(int64_t now_ns, const wire::Message& message,
+Result<void> Pushes::apply_fragment(int64_t now_ns, const wire::Message& message,
                                     const wire::Push& push) {
   pieces_.resize(1);
   DP_TRY(const bool known, resolve(push, message.keys, message.values, pieces_[0]));
@@ -424,7 +284,7 @@ Result<void> PsCore::apply_fragment(int64_t now_ns, const wire::Message& message
   return done;
 }
 
-Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece>& pieces) {
+Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece>& pieces) {
   const Bits& parts = admission_.apply;
   Watermarks& watermarks = partitions_.watermarks();
   if (kWatermarks || push.end) {
@@ -434,15 +294,15 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
     check_sums(push);
     watermarks.end(push.batch.shard_id(), parts, push.counts, push.records_hash);
   } else {
-    if (Result<void> room = make_room(pieces); !room) {
+    if (Result<void> room = memory_.make_room(pieces); !room) {
       is_full_ = true;
-      failure_ = room.error();
+      stats_.failure = room.error();
       return room;
     }
     const uint8_t* const admitted =
         parts == admission_.covered || DP_MUTATE("admission-ignored-by-values")
             ? nullptr
-            : bytes_of(parts, admitted_bytes_);
+            : bytes_of(partitions_, parts, admitted_bytes_);
     for (const Piece& piece : pieces) apply_piece(piece, admitted);
     count_staleness(pieces[0]);
     if constexpr (kWatermarks) {
@@ -457,7 +317,7 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
   return {};
 }
 
-void PsCore::apply_piece(const Piece& piece, const uint8_t* admitted) {
+void Pushes::apply_piece(const Piece& piece, const uint8_t* admitted) {
   const ApplyOptions options{.admitted = admitted, .steps = partitions_.next_steps()};
   const uint8_t* keys = piece.keys;
   const uint32_t* rows = piece.rows;
@@ -470,16 +330,16 @@ void PsCore::apply_piece(const Piece& piece, const uint8_t* admitted) {
   }
 }
 
-void PsCore::check_sums(const wire::Push& push) {
+void Pushes::check_sums(const wire::Push& push) {
   const ShardRow* row = partitions_.watermarks().find(push.batch.shard_id());
   for_each(admission_.apply, [&](PartitionId p) {
     const uint64_t records = row == nullptr ? 0 : row->records[raw(p)];
     const uint64_t hash = row == nullptr ? 0 : row->hashes[raw(p)];
-    if (failure_) return;
+    if (stats_.failure) return;
     if (records == push.counts.applied && hash == push.records_hash) return;
     if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
     defended(Defence::kPsSumsDiffer);
-    failure_ =
+    stats_.failure =
         Error{.code = ErrorCode::kBadData,
               .what = str("the input is not replayable: shard ", push.batch.shard_id(),
                           " ended with ", push.counts.applied, " records (hash ", push.records_hash,
@@ -488,7 +348,7 @@ void PsCore::check_sums(const wire::Push& push) {
   });
 }
 
-void PsCore::count_staleness(const Piece& piece) {
+void Pushes::count_staleness(const Piece& piece) {
   if (piece.versions == nullptr) return;
   const uint64_t* const steps = partitions_.next_steps();
   const Bits& listed = piece.versions_of_owned ? partitions_.owned() : admission_.covered;
@@ -499,17 +359,17 @@ void PsCore::count_staleness(const Piece& piece) {
     const uint64_t then = *pulled++;
     const uint64_t now = steps[raw(p)] - 1;
     if (then > now || (!all && !contains(admission_.apply, p))) return;
-    const uint64_t here = std::min<uint64_t>(now - then, staleness_.size() - 1);
+    const uint64_t here = std::min<uint64_t>(now - then, stats_.staleness.size() - 1);
     if (here != bucket) {
-      staleness_[bucket] += std::exchange(same, 0);
+      stats_.staleness[bucket] += std::exchange(same, 0);
       bucket = here;
     }
     ++same;
   });
-  staleness_[bucket] += same;
+  stats_.staleness[bucket] += same;
 }
 
-void PsCore::answer_others(wire::PartStatus status, uint32_t watermark) {
+void Pushes::answer_others(wire::PartStatus status, uint32_t watermark) {
   Admission& a = admission_;
   defended(status == wire::PartStatus::kStaged ? Defence::kPsFragmentStaged
                                                : Defence::kPsPullUnknown);

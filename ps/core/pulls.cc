@@ -1,0 +1,86 @@
+#include "ps/core/pulls.h"
+
+#include <utility>
+
+#include "ps/core/payload.h"
+#include "shared/base/defence.h"
+#include "shared/base/hash.h"
+
+namespace downpour::ps {
+
+void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
+                    const wire::Pull& pull, Turn& turn) {
+  const wire::Envelope& envelope = message.envelope;
+  Result<uint64_t> bytes = value_bytes(partitions_, pull.sections, message.keys);
+  if (bytes && *bytes > wire::kFrameBytesMax) {
+    bytes = malformed(str("a pull of ", *bytes, " bytes; at most ", wire::kFrameBytesMax,
+                          " fit a frame: cut it"));
+  }
+  if (!bytes) return turn.reject(from, envelope.request, std::move(bytes).error());
+
+  wire::PullReply reply{
+      .status = wire::PullStatus::kOk, .view = session_.view().id, .versions = {}};
+  const uint8_t* served = partitions_.serving_bytes();
+  if (envelope.view < partitions_.ownership_generation_max()) {
+    Bits current = partitions_.serving();
+    for_each(partitions_.serving(), [&](PartitionId p) {
+      if (envelope.view < partitions_.ownership_generation(p)) erase(current, p);
+    });
+    served = bytes_of(partitions_, current, served_bytes_);
+  }
+  BufferPool::Buffer buffer;
+  if (!keys_in(partitions_, pull.sections, message.keys.data(), served)) {
+    defended(Defence::kPsPullRefused);
+    reply.status = wire::PullStatus::kWrongView;
+    reply.view = session_.view_to_reach();
+  } else if (buffer = buffers_.take(*bytes, from); buffer.memory == nullptr) {
+    defended(Defence::kPsPullOverloaded);
+    reply.status = wire::PullStatus::kOverloaded;
+  }
+  if (reply.status != wire::PullStatus::kOk) {
+    return turn.send(from, envelope.request, std::move(reply));
+  }
+
+  partitions_.versions(reply.versions);
+  Handle* handle = nullptr;
+  if (pull.keep_handle && pull.purpose == wire::Purpose::kTrain) {
+    handle = handles_.add(pull.worker, envelope.request, message.keys.count<uint64_t>(),
+                          message.keys.size(), reply.versions.size(), now_ns);
+  }
+  uint32_t* rows = nullptr;
+  if (handle != nullptr) {
+    handle->keys = message.keys;
+    handle->sections = pull.sections;
+    handle->versions = reply.versions;
+    rows = handle->rows.data();
+  }
+  const uint8_t* keys = message.keys.data();
+  uint8_t* values = buffer.memory.get();
+  for (const wire::Section& section : pull.sections) {
+    partitions_.table(section.table).pull(keys, section.keys, values, rows);
+    // The total size was checked above.
+    values += *section_floats(partitions_.spec(section.table), section, keys) * sizeof(float);
+    keys += section.keys * sizeof(uint64_t);
+    if (rows != nullptr) rows += section.keys;
+  }
+  stats_.pulled_bytes += *bytes;
+  if (load_meter_.looks()) count_load(pull, message.keys);
+  turn.send(from, envelope.request, std::move(reply), buffer.bytes(*bytes));
+}
+
+void Pulls::count_load(const wire::Pull& pull, const Bytes& keys) {
+  const uint64_t times = pull.purpose == wire::Purpose::kTrain ? 2 : 1;  // its push will follow
+  uint64_t at = 0;
+  for (const wire::Section& section : pull.sections) {
+    const TableSpec& spec = partitions_.spec(section.table);
+    for (uint32_t i = 0; i < section.keys; ++i) {
+      const uint64_t key = keys.load<uint64_t>(at++);
+      uint64_t floats = 0;
+      for (size_t m = 0; m < spec.table_variables.size(); ++m) floats += spec.row_floats(m, key);
+      load_meter_.count(partition_of(row_hash(section.table, key), config_.partition_bits),
+                        floats * sizeof(float), times);
+    }
+  }
+}
+
+}  // namespace downpour::ps

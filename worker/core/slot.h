@@ -1,0 +1,55 @@
+// Slot: one batch in flight, between its pull and the last acknowledgement of its push.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "shared/base/bytes.h"
+#include "shared/base/ids.h"
+#include "shared/wire/messages.h"
+#include "worker/core/events.h"
+
+namespace downpour::worker {
+
+struct PullPart {
+  RequestId request{};  // the newest one; also names the handle
+  bool done = false;
+  int64_t deadline_ns = 0;
+  uint32_t attempt = 0;
+  Bytes values;
+  bool copied = false;  // `values` use no buffer of a ps
+};
+
+struct PushPart {
+  RequestId request{};
+  Incarnation to{};
+  wire::Push push;
+  Bytes keys, values;
+  int64_t deadline_ns = 0;
+  uint32_t attempt = 0;
+};
+
+/// A batch, or the shard-end marker of a shard (batch == null).
+struct Slot {
+  enum class State : uint8_t { kPulling, kComputing, kComputed, kPushing };
+
+  uint64_t id = 0;
+  wire::Lease lease;
+  BatchId batch_id;
+  PreparedBatchPtr batch;
+  State state = State::kPulling;
+  std::vector<PullPart> pulls;   // by message of the plan
+  std::vector<Bytes> gradients;  // by message of the plan
+  std::vector<OutputSums> sums;
+  std::vector<PushPart> pushes;   // not answered
+  wire::PartitionSet unresolved;  // partitions that have not answered
+  bool rebuild = false;           // regroup the unresolved parts and send them with keys
+  int64_t rebuild_at_ns = 0;
+  bool all_already_applied = true;
+  uint32_t watermark_min = UINT32_MAX;
+
+  bool is_end() const { return batch == nullptr; }
+  bool quarantined() const { return batch != nullptr && batch->batch.quarantined; }
+};
+
+}  // namespace downpour::worker

@@ -1,0 +1,107 @@
+// Steps: the batches in flight: pull, compute, push, and every possible answer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shared/tensor/variables.h"
+#include "worker/core/events.h"
+#include "worker/core/leases.h"
+#include "worker/core/requests.h"
+#include "worker/core/session.h"
+#include "worker/core/slot.h"
+#include "worker/core/worker_config.h"
+
+namespace downpour::worker {
+
+/// What a worker spends its time on. The first one that holds counts.
+enum class Activity : uint8_t {
+  kComputing,  // a batch is being computed
+  kNetwork,    // the next batch waits for the answer of a ps
+  kInput,      // the next batch is still being read
+  kNothing,    // there is no shard to read
+};
+
+/// Takes each batch of a leased shard through its step, and ends the shard after its last batch.
+class Steps {
+ public:
+  /// Keeps the references.
+  Steps(const WorkerConfig& config, Session& session, Requests& requests, Leases& leases)
+      : config_(config), session_(session), requests_(requests), leases_(leases) {}
+
+  /// Sets the tables of the job's model and the number of batches in flight.
+  void configure(std::vector<TableSpec> tables, uint32_t in_flight);
+  const std::vector<TableSpec>& tables() const { return tables_; }
+  /// True while on_batch() may be called.
+  bool wants_batch() const { return session_.configured() && slots_.size() < in_flight_; }
+  Activity doing() const;
+
+  void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
+  void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
+  void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);
+  void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx);
+  /// Regroups everything that waits for an answer, because its owner may be gone.
+  void on_view(int64_t now_ns, WorkerEffects& fx);
+  void on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
+  void on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
+  void on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx);
+  /// Begins the leased shards.
+  void on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx);
+  /// Repeats requests that are due.
+  void on_tick(int64_t now_ns, WorkerEffects& fx);
+  /// Time at which on_tick() has work to do next; INT64_MAX: none.
+  int64_t next_deadline_ns() const;
+
+  // Leases are passed by value, because these functions may erase the object that holds the lease.
+  /// Drops a shard with its batches in flight.
+  void abandon(wire::Lease lease, WorkerEffects& fx);
+  /// Reports that the shard failed at `batch`, and drops it.
+  void fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx,
+                  wire::FailureKind kind = wire::FailureKind::kOther);
+
+ private:
+  Slot* find_slot(uint64_t id);
+  void forget_requests(const Slot& slot);
+  /// Erases the slots for which wanted(slot) holds, and forgets their requests. Returns the number
+  /// of erased batches.
+  template <typename Wanted>
+  size_t erase_slots(Wanted&& wanted) {
+    for (auto* slots : {&slots_, &end_slots_}) {
+      for (const auto& slot : *slots) {
+        if (wanted(*slot)) forget_requests(*slot);
+      }
+    }
+    const auto erased = [&](const auto& slot) { return wanted(*slot); };
+    std::erase_if(end_slots_, erased);
+    return std::erase_if(slots_, erased);
+  }
+  void erase_slot(uint64_t id) {
+    erase_slots([id](const Slot& slot) { return slot.id == id; });
+  }
+  void plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
+  void compute_if_pulled(Slot& slot, WorkerEffects& fx);
+  void copy_pulled_values();
+  void push_ready(int64_t now_ns, Leases::Shard& shard, WorkerEffects& fx);
+  void begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  void finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose, WorkerEffects& fx);
+  void begin_shard_end_marker(int64_t now_ns, Leases::Shard& shard, WorkerEffects& fx);
+  void rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  void send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx);
+  void give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx);
+  bool handle_gap(Slot& slot, uint32_t watermark, WorkerEffects& fx);
+  void slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx);
+
+  const WorkerConfig& config_;
+  Session& session_;
+  Requests& requests_;
+  Leases& leases_;
+  std::vector<TableSpec> tables_;
+  uint32_t in_flight_ = 1;
+  uint64_t last_slot_ = 0;
+  std::vector<std::unique_ptr<Slot>> slots_;      // batches in flight
+  std::vector<std::unique_ptr<Slot>> end_slots_;  // shard-end markers in flight
+};
+
+}  // namespace downpour::worker
