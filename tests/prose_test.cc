@@ -4,18 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/source_tree.h"
+
 namespace {
 
-namespace fs = std::filesystem;
+using namespace downpour::testing;
 
 constexpr size_t kColumnsMax = 100;
 
@@ -195,28 +194,19 @@ TEST_CASE("a line of more than 100 columns is found outside raw strings", "[pros
 }
 
 TEST_CASE("the tree is written in plain words", "[prose]") {
-  const fs::path root = DP_SOURCE_DIR;
   std::string findings;
   size_t files = 0;
-  const auto look_at = [&](const fs::path& file) {
-    const std::string path = file.lexically_relative(root).string();
-    const bool source = path.ends_with(".h") || path.ends_with(".cc");
-    if (!(source || path.ends_with(".md")) || path == "tests/prose_test.cc") return;
-    std::ifstream in(file, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+  for (const std::string& path : files_of_tree()) {
+    const bool source = is_cpp(path);
+    if (!(source || path.ends_with(".md")) || path == "tests/prose_test.cc") continue;
+    const std::string text = text_of_file(path);
     ++files;
-    for (const std::string& finding : check_phrases(path, text)) findings += finding + "\n";
-    if (!source) return;
+    for (const std::string& finding : check_phrases(path, text))
+      findings += finding +
+                  "
+                  ";
+                  if (!source) continue;
     for (const std::string& finding : check_columns(path, text)) findings += finding + "\n";
-  };
-  for (const char* folder :
-       {"schemas", "shared", "ps", "worker", "chief", "tools", "tests", "docs", "cmake"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      if (entry.is_regular_file()) look_at(entry.path());
-    }
-  }
-  for (const auto& entry : fs::directory_iterator(root)) {
-    if (entry.is_regular_file()) look_at(entry.path());
   }
   INFO(findings);
   CHECK(findings.empty());

@@ -5,9 +5,7 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,24 +13,17 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/source_tree.h"
+
 namespace {
 
+using namespace downpour::testing;
 namespace fs = std::filesystem;
 using Findings = std::vector<std::string>;
 
 constexpr size_t kLinesMax = 600;
 
 // ---- content of a file
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
-  }
-  return lines;
-}
 
 // Returns the text without comments and quoted text. Line breaks stay.
 std::string code_of(std::string_view text) {
@@ -82,24 +73,6 @@ std::string code_of(std::string_view text) {
     }
   }
   return code;
-}
-
-struct Include {
-  size_t line = 0;
-  std::string path;
-};
-std::vector<Include> includes_of(std::string_view text) {
-  std::vector<Include> found;
-  size_t number = 0;
-  for (std::string_view line : lines_of(text)) {
-    ++number;
-    if (!line.starts_with("#include ")) continue;
-    const size_t begin = line.find_first_of("<\"");
-    const size_t end = line.find_last_of(">\"");
-    if (begin < end && end != line.npos)
-      found.push_back({number, std::string(line.substr(begin + 1, end - begin - 1))});
-  }
-  return found;
 }
 
 bool starts_with_any(std::string_view text, const std::vector<std::string_view>& prefixes) {
@@ -520,43 +493,31 @@ TEST_CASE("a missing own header and a dead link are found", "[tidy]") {
 // ---- the tree
 
 TEST_CASE("the tree is tidy", "[tidy]") {
-  const fs::path root = DP_SOURCE_DIR;
+  static const std::set<std::string> kinds = {".h",  ".cc",   ".capnp", ".cmake", ".txt",
+                                              ".md", ".toml", ".py",    ".json"};
   Findings findings;
   std::set<std::string> source_folders;
   size_t files = 0;
-  const auto exists = [&](const std::string& path) { return fs::exists(root / path); };
-  const auto look_at = [&](const fs::path& file) {
-    static const std::set<std::string> kinds = {".h",  ".cc",   ".capnp", ".cmake", ".txt",
-                                                ".md", ".toml", ".py",    ".json"};
-    const std::string path = file.lexically_relative(root).string();
-    if (!kinds.contains(file.extension().string()) || path.find("/golden/") != std::string::npos)
-      return;
-    std::ifstream in(file, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto add = [&](Findings&& more) {
+    findings.insert(findings.end(), more.begin(), more.end());
+  };
+  for (const std::string& path : files_of_tree()) {
+    if (!kinds.contains(fs::path(path).extension().string()) ||
+        path.find("/golden/") != std::string::npos)
+      continue;
+    const std::string text = text_of_file(path);
     ++files;
-    const auto add = [&](Findings&& more) {
-      findings.insert(findings.end(), more.begin(), more.end());
-    };
     add(check_form(path, text));
-    add(check_links(path, text, exists));
-    if (!path.ends_with(".h") && !path.ends_with(".cc") && !path.ends_with(".capnp")) return;
+    add(check_links(path, text, is_in_tree));
+    if (!is_cpp(path) && !path.ends_with(".capnp")) continue;
     add(check_directions(path, text));
     add(check_purity(path, text));
     add(check_third_parties(path, text));
-    add(check_own_header(path, text, exists));
+    add(check_own_header(path, text, is_in_tree));
     if (!path.starts_with("tests/")) source_folders.insert(folder_of(path));
-  };
-  for (const char* folder :
-       {"schemas", "shared", "ps", "worker", "chief", "tools", "tests", "docs", "cmake"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      if (entry.is_regular_file()) look_at(entry.path());
-    }
-  }
-  for (const auto& entry : fs::directory_iterator(root)) {
-    if (entry.is_regular_file()) look_at(entry.path());
   }
   for (const std::string& folder : source_folders) {
-    if (!exists(folder + "/README.md")) findings.push_back(folder + ": no README.md");
+    if (!is_in_tree(folder + "/README.md")) findings.push_back(folder + ": no README.md");
   }
   std::string all;
   for (const std::string& finding : findings) all += finding + "\n";

@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "chief/core/events.h"
+#include "chief/runtime/start_info.h"
 #include "shared/job/job.h"
 
 namespace downpour::chief {
@@ -26,23 +27,6 @@ struct ConsoleOptions {
   uint32_t columns = 100;  // width of the terminal
   std::FILE* out = stdout;
   std::FILE* err = stderr;
-};
-
-/// Content of the first lines.
-struct StartInfo {
-  std::string run_dir;
-  std::string cluster;  // "one process: 1 ps, 1 worker, 2 compute threads", "2 ps + 2 workers over
-                        // ipc, ..."
-  std::string data;     // amount of training data, in words
-  uint64_t train_bytes = 0;
-  uint32_t train_files = 0;
-  uint32_t shards = 0;
-  bool insecure = false;   // --insecure: connections have no keys
-  std::string sharding;    // how the data are divided among the readers
-  std::string evaluation;  // "a9a.t", "5 % held out"; "": none
-  std::string resumed;     // "continues from checkpoint 1-3, after epoch 3 of 5"; "": a new run
-  std::string
-      model;  // eval, predict: "checkpoint 1-1, after epoch 1: the best of 3"; "": the newest
 };
 
 class Console {

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "chief/runtime/console.h"
+#include "chief/core/events.h"
+#include "chief/runtime/start_info.h"
+#include "shared/job/job.h"
 
 namespace downpour::chief {
 

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <string>
 
-#include "chief/runtime/console.h"
+#include "chief/core/events.h"
+#include "chief/runtime/start_info.h"
+#include "shared/job/job.h"
 
 namespace downpour::chief {
 

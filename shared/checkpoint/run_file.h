@@ -7,32 +7,12 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/checkpoint/contents.h"
 #include "shared/env/storage.h"
 
 namespace downpour::checkpoint {
 
 constexpr uint32_t kRunFormat = 1;
-
-/// A data file as the plan saw it.
-struct RunDataFile {
-  std::string path;
-  uint64_t bytes = 0;
-  uint64_t fingerprint = 0;
-  bool operator==(const RunDataFile&) const = default;
-};
-
-constexpr size_t kRunDataFilesMax = 4096;  // only the first ones; an error can name no others
-
-struct RunFile {
-  uint64_t id = 0;  // random, not 0
-  uint64_t plan_hash = 0;
-  uint64_t fingerprint = 0;  // of the data set
-  std::string job;           // effective job at the start of the run, TOML
-  std::string build;         // for information only, like the next
-  int64_t created_unix_s = 0;
-  std::vector<RunDataFile> files = {};  // of the plan; empty in runs of earlier builds
-  bool operator==(const RunFile&) const = default;
-};
 
 std::vector<uint8_t> encode_run(const RunFile& run);
 Result<RunFile> decode_run(std::span<const uint8_t> bytes, const std::string& path);

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/checkpoint/contents.h"
 #include "shared/checkpoint/image.h"
-#include "shared/checkpoint/manifest.h"
-#include "shared/checkpoint/run_file.h"
 
 namespace downpour::checkpoint {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "shared/base/result.h"
 #include "shared/job/job.h"
+#include "shared/job/origins.h"
 
 namespace downpour {
 
@@ -29,14 +29,6 @@ struct Override {
   // For messages and --dry-run: "--set", "--workers", "environment DOWNPOUR_TRAIN__EPOCHS".
   std::string origin;
 };
-
-/// Where the value of a key came from, by the key's full path. Keys that are absent have their
-/// default.
-struct Origin {
-  std::string from;   // "job.toml:12", "--set", "environment DAY"
-  std::string where;  // for errors: "job.toml:12:9", "--set train.epochs"
-};
-using Origins = std::map<std::string, Origin>;
 
 struct LoadedJob {
   Job job;
@@ -68,12 +60,5 @@ std::string job_to_toml(const Job& job, const Origins* origins = nullptr);
 /// the environment and checks everything. Relative paths start at the text's own base_dir, or at
 /// `base_dir` if the text has none.
 Result<Job> job_from_toml(std::string_view text, const std::string& base_dir);
-
-/// Replaces an error's `where`, if it is a key ("model.layers[1].inputs"), by that key's place in
-/// the file.
-Error located(Error error, const Origins& origins);
-
-/// Returns the origin of a key, or of the nearest table around it. Null: the default value.
-const Origin* find_origin(const Origins& origins, std::string_view key);
 
 }  // namespace downpour

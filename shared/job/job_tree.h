@@ -1,10 +1,13 @@
-// Conversion between the tree of a job file and its structs. Internal to job_file.h.
+// Conversion between the tree of a job file and its structs. Only job_file.cc and resume.cc use it.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "shared/job/job_file.h"
+#include "shared/base/result.h"
+#include "shared/job/job.h"
+#include "shared/job/origins.h"
 #include "shared/job/toml_tree.h"
 
 namespace downpour {

@@ -3,7 +3,7 @@
 
 #include "shared/base/result.h"
 #include "shared/job/job.h"
-#include "shared/job/job_file.h"
+#include "shared/job/origins.h"
 
 namespace downpour {
 

@@ -3,9 +3,10 @@
 
 #include <span>
 
-#include "shared/model/graph.h"
 #include "shared/model/program.h"
+#include "shared/model/variable_view.h"
 #include "shared/model/workspace.h"
+#include "shared/tensor/batch.h"
 
 namespace downpour::model {
 

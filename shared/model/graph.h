@@ -10,18 +10,11 @@
 #include "shared/base/result.h"
 #include "shared/job/job.h"
 #include "shared/metrics/sums.h"
+#include "shared/model/variable_view.h"
 #include "shared/tensor/batch.h"
 #include "shared/tensor/variables.h"
 
 namespace downpour::model {
-
-/// The memory of one variable for one batch. Embedding variable: [unique keys of the batch, dim].
-/// Dense variable: all elements.
-struct VariableView {
-  const float* values = nullptr;
-  /// Same shape as `values`; training only. train() clears it before it adds to it.
-  float* gradient = nullptr;
-};
 
 /// Scratch memory of one compute thread, kept between batches.
 class Workspace;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "shared/metrics/auc.h"
+#include "shared/metrics/sums.h"
 #include "shared/model/float_buffer.h"
-#include "shared/model/graph.h"
 #include "shared/model/kernels.h"
 #include "shared/model/keyed_product.h"
 

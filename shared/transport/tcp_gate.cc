@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <fcntl.h>
 #include <netdb.h>
 #include <sys/resource.h>
@@ -12,6 +11,7 @@
 
 #include "shared/base/str.h"
 #include "shared/env/process.h"
+#include "shared/env/steady_time.h"
 #include "shared/wire/frame.h"
 
 namespace downpour::transport {
@@ -27,11 +27,6 @@ constexpr uint64_t kHeartbeatBytesPerSecond = 512;
 // Tables by descriptor, in zeroed memory. Every close() and recv() of the program reads them.
 std::array<std::atomic<bool>, kFdsMax> known_fds;
 std::array<std::atomic<GateConnection*>, kFdsMax> read_fds;
-
-int64_t now_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
 
 /// Returns the address of the other end, such as "127.0.0.1:4711".
 std::string from_text(int fd) {
@@ -227,7 +222,7 @@ void TcpGate::sweep(int64_t now_ns) {
 // ---- calls from libzmq
 
 bool TcpGate::on_accepted(int listener_fd, int fd) {
-  const int64_t now = now_ns();
+  const int64_t now = steady_ns();
   const std::lock_guard lock(mutex_);
   const auto listener = listeners_.find(listener_fd);
   if (listener == listeners_.end()) return true;
@@ -271,7 +266,7 @@ bool TcpGate::on_received(int fd, std::span<const uint8_t> bytes) {
   const uint64_t cost = connection->walker_.cost_bytes() - before;
   connection->held_bytes_.fetch_add(cost);
   held_bytes_.fetch_add(cost);
-  if (!connection->proven() && connection->shows_proof()) connection->prove(now_ns());
+  if (!connection->proven() && connection->shows_proof()) connection->prove(steady_ns());
   if (!connection->proven()) {
     connection->unproven_bytes_.fetch_add(cost);
     unproven_bytes_.fetch_add(cost);
@@ -285,7 +280,7 @@ bool TcpGate::on_received(int fd, std::span<const uint8_t> bytes) {
   } else if (finding == ZmtpWalker::Finding::kTooManyFrames) {
     why = str("a message has more than ", connection->listener_->frames_max, " frames");
   } else if (cost > 0) {
-    why = why_cut(*connection, now_ns());
+    why = why_cut(*connection, steady_ns());
   }
   if (why.empty()) return true;
   cut(*connection, why);

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "shared/base/units.h"
+#include "shared/env/steady_time.h"
 #include "shared/transport/zap.h"
-#include "shared/transport/zmq_transport.h"
 
 namespace downpour::transport {
 namespace {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "shared/base/units.h"
+#include "shared/env/steady_time.h"
 #include "shared/transport/zmq_transport.h"
 
 namespace downpour::transport {

@@ -16,6 +16,7 @@
 
 #include "shared/base/units.h"
 #include "shared/env/process.h"
+#include "shared/env/steady_time.h"
 #include "shared/transport/listen.h"
 
 namespace downpour::transport {
@@ -55,11 +56,6 @@ zmq::message_t frame_of(Bytes bytes, const std::shared_ptr<Credit>& credit) {
 }
 
 }  // namespace
-
-int64_t steady_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
 
 #if defined(__SANITIZE_THREAD__)
 void Handover::give() const { __tsan_release(const_cast<Handover*>(this)); }

@@ -32,8 +32,6 @@ inline uint64_t bytes_of(const wire::Message& message) {
   return kHeaderBytesNominal + message.keys.size() + message.values.size();
 }
 
-int64_t steady_ns();
-
 /// A message between threads, sent as a pointer. ZeroMQ destroys it with the frame, whether or not
 /// it was received.
 struct Handover {

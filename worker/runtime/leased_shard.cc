@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "shared/base/str.h"
-#include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
 

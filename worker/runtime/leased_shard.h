@@ -8,11 +8,11 @@
 
 #include "shared/base/result.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/plan/shard.h"
 #include "shared/wire/messages.h"
+#include "worker/runtime/reader_options.h"
 
 namespace downpour::worker {
-
-struct ReaderOptions;
 
 struct LeasedShard {
   std::shared_ptr<const data::ReadPlan> plan;

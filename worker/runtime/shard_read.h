@@ -8,26 +8,12 @@
 #include <vector>
 
 #include "shared/data/reading/dataset.h"
-#include "shared/plan/shard.h"
 #include "worker/core/events.h"
-#include "worker/core/reader_tuner.h"
 #include "worker/runtime/leased_shard.h"
+#include "worker/runtime/reader_options.h"
 #include "worker/runtime/remote_reader.h"
 
 namespace downpour::worker {
-
-struct ReaderOptions {
-  std::shared_ptr<const data::ReadPlan> train;
-  std::shared_ptr<const data::ReadPlan> eval;     // over the training files if no others are given
-  std::shared_ptr<const data::ReadPlan> predict;  // as `eval`, but targets may be missing
-  plan::ShardMap train_shards;
-  std::vector<plan::ShardRange> eval_ranges;
-  bool eval_held_out = false;  // eval reads the held-out records of the training files
-  std::vector<TableSpec> tables;
-  ReaderLimits limits;
-  uint64_t message_bytes_max = wire::kFrameBytesMax;  // as in WorkerConfig
-  std::shared_ptr<InputDirectory> inputs;  // input processes that may read instead; may be null
-};
 
 /// A shard to read, starting at a batch.
 using ReadTask = WorkerEffects::Read;
