@@ -11,6 +11,7 @@
 #include "shared/base/ids.h"
 #include "shared/base/result.h"
 #include "shared/data/formats/numpy/arrays.h"
+#include "shared/data/reading/read_plan.h"
 #include "shared/data/records/window.h"
 #include "shared/data/values/fields.h"
 #include "shared/job/job.h"

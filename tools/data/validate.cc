@@ -10,6 +10,7 @@
 #include "shared/data/reading/open_shard.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
+#include "shared/job/preset.h"
 #include "shared/model/graph.h"
 #include "tools/data/look.h"
 

@@ -16,7 +16,7 @@ constexpr size_t kEndBytes = 22, kLocator64Bytes = 20, kEnd64Bytes = 56;
 constexpr size_t kEntryBytes = 46, kLocalBytes = 30;
 constexpr size_t kCommentBytesMax = 65535;
 constexpr uint64_t kDirectoryBytesMax = 8 * kMiB;  // enough for about 100,000 arrays
-constexpr size_t kInputBytes = 128 * kKiB;
+constexpr size_t kDeflatedBytes = 128 * kKiB;
 
 template <typename T>
 T load(const char* at) {
@@ -141,7 +141,7 @@ struct InflatedMember::Stream {
 
 InflatedMember::InflatedMember(std::shared_ptr<const File> file, ZipMember member)
     : file_(std::move(file)), member_(std::move(member)), stream_(std::make_unique<Stream>()) {
-  stream_->input.resize(kInputBytes);
+  stream_->input.resize(kDeflatedBytes);
   DP_CHECK(inflateInit2(&stream_->z, -15) == Z_OK);  // out of memory
 }
 

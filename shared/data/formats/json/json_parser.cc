@@ -236,13 +236,13 @@ class JsonParser final : public RecordParser {
   json::Parser parser_;
 };
 
-Result<std::unique_ptr<RecordParser>> make_parser(const FieldContext& context,
-                                                  const plan::FileInfo& /*info*/) {
+Result<std::unique_ptr<RecordParser>> make_json_parser(const FieldContext& context,
+                                                       const plan::FileInfo& /*info*/) {
   return JsonParser::make(context);
 }
 
 }  // namespace
 
-const Format kJsonl = format_of_lines(DataFormat::kJsonl, make_parser);
+const Format kJsonl = format_of_lines(DataFormat::kJsonl, make_json_parser);
 
 }  // namespace downpour::data

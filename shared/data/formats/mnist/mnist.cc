@@ -250,19 +250,19 @@ Result<std::unique_ptr<WindowSource>> open_idx(const plan::FileInfo& info, size_
 
 namespace {
 
-Result<std::unique_ptr<WindowSource>> open(const FieldContext& /*context*/,
-                                           const plan::FileInfo& info,
-                                           const plan::ShardRange& /*range*/,
-                                           const WindowMemory& memory) {
+Result<std::unique_ptr<WindowSource>> open_images(const FieldContext& /*context*/,
+                                                  const plan::FileInfo& info,
+                                                  const plan::ShardRange& /*range*/,
+                                                  const WindowMemory& memory) {
   return open_idx(info, memory.window_bytes, memory.buffer, memory.records);
 }
 
-Result<std::unique_ptr<RecordParser>> make_parser(const FieldContext& context,
-                                                  const plan::FileInfo& info) {
+Result<std::unique_ptr<RecordParser>> make_image_parser(const FieldContext& context,
+                                                        const plan::FileInfo& info) {
   return IdxParser::make(context, info.path);
 }
 
-Result<uint64_t> mean_record_bytes(const DataSpec& /*data*/, const std::string& path) {
+Result<uint64_t> mean_image_bytes(const DataSpec& /*data*/, const std::string& path) {
   DP_TRY(File file, File::open(path));
   const uint64_t file_bytes = file.bytes();
   DP_TRY(const std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -273,8 +273,8 @@ Result<uint64_t> mean_record_bytes(const DataSpec& /*data*/, const std::string& 
 }  // namespace
 
 const Format kMnist{.format = DataFormat::kMnist,
-                    .open = open,
-                    .make_parser = make_parser,
-                    .mean_record_bytes = mean_record_bytes};
+                    .open = open_images,
+                    .make_parser = make_image_parser,
+                    .mean_record_bytes = mean_image_bytes};
 
 }  // namespace downpour::data

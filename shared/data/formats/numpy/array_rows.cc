@@ -140,8 +140,8 @@ class ArrayWindows final : public WindowSource {
   uint64_t begin_ = 0, next_ = 0, end_ = 0;  // rows
 };
 
-Result<ShardRecords> open_rows(const FieldContext& context, const plan::FileInfo& info,
-                               const plan::ShardRange& range, const WindowMemory& memory) {
+Result<ShardRecords> open_array_rows(const FieldContext& context, const plan::FileInfo& info,
+                                     const plan::ShardRange& range, const WindowMemory& memory) {
   DP_TRY(std::vector<SourceArray> all, open_arrays(context.data, info.path));
   DP_TRY(const plan::FileInfo now, look_at_arrays(info.path, all));
   if (now.fingerprint != info.fingerprint || now.bytes != info.bytes) {
@@ -177,8 +177,8 @@ Result<uint64_t> mean_row_bytes(const DataSpec& data, const std::string& path) {
 }  // namespace
 
 const Format kNpy{
-    .format = DataFormat::kNpy, .open_rows = open_rows, .mean_record_bytes = mean_row_bytes};
+    .format = DataFormat::kNpy, .open_rows = open_array_rows, .mean_record_bytes = mean_row_bytes};
 const Format kNpz{
-    .format = DataFormat::kNpz, .open_rows = open_rows, .mean_record_bytes = mean_row_bytes};
+    .format = DataFormat::kNpz, .open_rows = open_array_rows, .mean_record_bytes = mean_row_bytes};
 
 }  // namespace downpour::data

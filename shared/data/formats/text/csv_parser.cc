@@ -214,16 +214,16 @@ class CsvParser final : public RecordParser {
   std::vector<uint32_t> filter_cells_;  // one for each input of the filter
 };
 
-Result<std::unique_ptr<RecordParser>> make_parser(const FieldContext& context,
-                                                  const plan::FileInfo& info) {
+Result<std::unique_ptr<RecordParser>> make_table_parser(const FieldContext& context,
+                                                        const plan::FileInfo& info) {
   DP_TRY(const std::vector<std::string> columns, columns_for(context, info));
   return CsvParser::make(context, columns, info.path);
 }
 
 }  // namespace
 
-const Format kCsv = format_of_lines(DataFormat::kCsv, make_parser);
-const Format kTsv = format_of_lines(DataFormat::kTsv, make_parser);
-const Format kCriteo = format_of_lines(DataFormat::kCriteo, make_parser);
+const Format kCsv = format_of_lines(DataFormat::kCsv, make_table_parser);
+const Format kTsv = format_of_lines(DataFormat::kTsv, make_table_parser);
+const Format kCriteo = format_of_lines(DataFormat::kCriteo, make_table_parser);
 
 }  // namespace downpour::data

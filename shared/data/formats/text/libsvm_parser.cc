@@ -305,14 +305,14 @@ class LibsvmParser final : public RecordParser {
   bool filters_features_ = false;
 };
 
-Result<std::unique_ptr<RecordParser>> make_parser(const FieldContext& context,
-                                                  const plan::FileInfo& /*info*/) {
+Result<std::unique_ptr<RecordParser>> make_sparse_line_parser(const FieldContext& context,
+                                                              const plan::FileInfo& /*info*/) {
   return LibsvmParser::make(context);
 }
 
 }  // namespace
 
-const Format kLibsvm = format_of_lines(DataFormat::kLibsvm, make_parser);
-const Format kLibffm = format_of_lines(DataFormat::kLibffm, make_parser);
+const Format kLibsvm = format_of_lines(DataFormat::kLibsvm, make_sparse_line_parser);
+const Format kLibffm = format_of_lines(DataFormat::kLibffm, make_sparse_line_parser);
 
 }  // namespace downpour::data

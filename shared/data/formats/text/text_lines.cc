@@ -12,7 +12,7 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kSampleBytes = size_t{256} << 10;
+constexpr size_t kMeanSampleBytes = size_t{256} << 10;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ Result<uint64_t> mean_line_bytes(const DataSpec& data, const std::string& path) 
   DP_TRY(File file, File::open(path));
   const uint64_t file_bytes = file.bytes();
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
-  std::string text(kSampleBytes, '\0');
+  std::string text(kMeanSampleBytes, '\0');
   DP_TRY(const size_t n, source->read(text.data(), text.size()));
   // For a compressed file, its compressed bytes count.
   const uint64_t used =
