@@ -4,18 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-namespace {
+#include "tests/support/source_tree.h"
 
-namespace fs = std::filesystem;
+namespace {
 
 constexpr size_t kColumnsMax = 100;
 
@@ -204,31 +201,19 @@ bool awaits_rewriting(std::string_view path) {
 }
 
 TEST_CASE("the tree is written in plain words", "[prose]") {
-  const fs::path root = DP_SOURCE_DIR;
   std::string findings;
   size_t files = 0;
-  const auto look_at = [&](const fs::path& file) {
-    const std::string path = file.lexically_relative(root).string();
+  downpour::for_each_file(DP_SOURCE_DIR, [&](const std::string& path, const auto& file) {
     const bool source = path.ends_with(".h") || path.ends_with(".cc");
     if (!(source || path.ends_with(".md")) || path == "tests/prose_test.cc") return;
-    std::ifstream in(file, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::string text = downpour::text_of(file);
     ++files;
     if (!source || !awaits_rewriting(path)) {
       for (const std::string& finding : check_phrases(path, text)) findings += finding + "\n";
     }
     if (!source) return;
     for (const std::string& finding : check_columns(path, text)) findings += finding + "\n";
-  };
-  for (const char* folder :
-       {"schemas", "shared", "ps", "worker", "chief", "tools", "tests", "docs", "cmake"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      if (entry.is_regular_file()) look_at(entry.path());
-    }
-  }
-  for (const auto& entry : fs::directory_iterator(root)) {
-    if (entry.is_regular_file()) look_at(entry.path());
-  }
+  });
   INFO(findings);
   CHECK(findings.empty());
   CHECK(files > 100);  // it looked

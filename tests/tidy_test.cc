@@ -4,15 +4,15 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "tests/support/source_tree.h"
 
 namespace {
 
@@ -479,8 +479,7 @@ TEST_CASE("the tree is tidy", "[tidy]") {
     const std::string path = file.lexically_relative(root).string();
     if (!kinds.contains(file.extension().string()) || path.find("/golden/") != std::string::npos)
       return;
-    std::ifstream in(file, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::string text = downpour::text_of(file);
     ++files;
     const auto add = [&](Findings&& more) {
       findings.insert(findings.end(), more.begin(), more.end());
@@ -494,15 +493,7 @@ TEST_CASE("the tree is tidy", "[tidy]") {
     add(check_own_header(path, text, exists));
     if (!path.starts_with("tests/")) source_folders.insert(folder_of(path));
   };
-  for (const char* folder :
-       {"schemas", "shared", "ps", "worker", "chief", "tools", "tests", "docs", "cmake"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      if (entry.is_regular_file()) look_at(entry.path());
-    }
-  }
-  for (const auto& entry : fs::directory_iterator(root)) {
-    if (entry.is_regular_file()) look_at(entry.path());
-  }
+  downpour::for_each_file(root, [&](const auto&, const fs::path& file) { look_at(file); });
   for (const std::string& folder : source_folders) {
     if (!exists(folder + "/README.md")) findings.push_back(folder + ": no README.md");
   }
