@@ -201,11 +201,8 @@ TEST_CASE("the tree is written in plain words", "[prose]") {
     if (!(source || path.ends_with(".md")) || path == "tests/prose_test.cc") continue;
     const std::string text = text_of_file(path);
     ++files;
-    for (const std::string& finding : check_phrases(path, text))
-      findings += finding +
-                  "
-                  ";
-                  if (!source) continue;
+    for (const std::string& finding : check_phrases(path, text)) findings += finding + "\n";
+    if (!source) continue;
     for (const std::string& finding : check_columns(path, text)) findings += finding + "\n";
   }
   INFO(findings);

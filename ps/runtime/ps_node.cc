@@ -2,14 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
-#include <span>
 #include <utility>
 
 #include "shared/base/version.h"
-#include "shared/checkpoint/image_layout.h"
-#include "shared/checkpoint/partition_reader.h"
-#include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/run_file.h"
 #include "shared/job/job_file.h"
@@ -20,9 +15,6 @@ namespace downpour::ps {
 namespace {
 
 constexpr int64_t kTickNs = 100 * kMillisecond;
-constexpr int64_t kHelloEveryNs = 500 * kMillisecond;
-// Partitions in memory in addition to those that the core has adopted.
-constexpr uint32_t kReadAheadMax = 4;
 
 // PeerKey 0 is the chief. Transports number peers from 0, so keys are shifted by 1.
 PeerKey key_of(transport::PeerId peer) { return raw(peer) + 1; }
@@ -41,47 +33,33 @@ PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions opti
       outbox_(transport),
       storage_(storage),
       options_(std::move(options)),
-      incarnation_(options_.incarnation),
-      background_(background != nullptr
-                      ? std::move(background)
-                      : std::make_unique<BackgroundThread>([this] { transport_.wake(); })) {
-  DP_CHECK(incarnation_ != Incarnation{});
+      report_(options_.process, transport),
+      images_(storage, tables_,
+              background != nullptr
+                  ? std::move(background)
+                  : std::make_unique<BackgroundThread>([this] { transport_.wake(); })) {
+  DP_CHECK(options_.incarnation != Incarnation{});
 }
 
 Result<void> PsNode::start(int64_t now_ns) {
   DP_TRY(data_, transport_.bind(options_.endpoint));
-  DP_TRY(advertised_,
+  DP_TRY(auto endpoint,
          transport::advertised_endpoint(transport_.endpoint(data_), options_.advertise_host));
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
-  started_ns_ = now_ns;
-  hello(now_ns);
+  handshake_.emplace(wire::Hello{.role = wire::Role::kPs,
+                                 .index = options_.index,
+                                 .thread = options_.thread,
+                                 .incarnation = options_.incarnation,
+                                 .build = kBuildVersion,
+                                 .host = options_.process.host,
+                                 .pid = options_.process.pid,
+                                 .threads = 1,
+                                 .endpoint = std::move(endpoint)},
+                     options_.chief, options_.connect_timeout_ns);
+  handshake_->start(now_ns, effects_);
+  run(effects_);
   return {};
-}
-
-void PsNode::hello(int64_t now_ns) {
-  awaits_welcome_ = true;
-  hello_at_ns_ = now_ns + kHelloEveryNs;
-  wire::Message message;
-  message.envelope.request = RequestId{++last_hello_};
-  if (core_) {
-    message.envelope.run = run_;
-    message.envelope.view = core_->view().id;
-  }
-  message.body =
-      wire::Hello{.role = wire::Role::kPs,
-                  .index = core_ ? index_ : options_.index,
-                  .thread = options_.thread,
-                  .incarnation = incarnation_,
-                  .build = kBuildVersion,
-                  .host = options_.process.host,
-                  .pid = options_.process.pid,
-                  .threads = 1,
-                  .endpoint = advertised_,
-                  .claims = core_ ? core_->claims() : std::vector<wire::PartitionClaim>(),
-                  .plan_hash = core_ ? core_->partitions().plan_hash() : 0,
-                  .holds_unsealed = core_ && core_->partitions().hold_unsealed()};
-  outbox_.send(chief_, std::move(message));
 }
 
 void PsNode::exit(int32_t code, std::string reason) {
@@ -102,15 +80,13 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                 str(error.where, ": ", error.what, " (", error.hint, ")"));
   }
   tables_ = (*graph)->tables();
-  index_ = welcome.index;
-  run_ = message.envelope.run;
   run_dir_ = welcome.run_dir;
-  image_store_ = std::make_unique<ImageStore>(
-      storage_, tables_, checkpoint::image_file_name(index_, options_.thread, incarnation_));
+  handshake_->accept(welcome, message.envelope.run);
+  images_.begin(checkpoint::image_file_name(welcome.index, options_.thread, options_.incarnation));
   core_ = std::make_unique<PsCore>(
       PsConfig{.index = welcome.index,
                .thread = options_.thread,
-               .incarnation = incarnation_,
+               .incarnation = options_.incarnation,
                .run = message.envelope.run,
                .tables = tables_,
                .seed = job->seed,
@@ -125,7 +101,6 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                           .reserves = !options_.process.address_space_limited},
                .table_bytes_max = job->cluster.ps_memory / std::max(options_.cores, 1U)});
   tick_at_ns_ = now_ns;
-  awaits_welcome_ = false;
 }
 
 /// Checks the run folder that a message names, because this ps writes below it. A message alone
@@ -146,17 +121,17 @@ Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) 
 }
 
 // A restarted chief continues with the partitions of this core, if the job means the same to both.
-void PsNode::on_welcome_again(const wire::Welcome& welcome) {
+void PsNode::on_welcome_again(const wire::Message& message) {
+  const auto& welcome = std::get<wire::Welcome>(message.body);
   if (welcome.run_dir != run_dir_) {
-    if (const auto checked = check_run_folder(welcome.run_dir, run_); !checked) {
+    if (const auto checked = check_run_folder(welcome.run_dir, message.envelope.run); !checked) {
       const Error& error = checked.error();
       return exit(downpour::exit_code(error.code), str(error.where, ": ", error.what));
     }
     run_dir_ = welcome.run_dir;
     core_->set_run_dir(run_dir_);
   }
-  index_ = welcome.index;
-  awaits_welcome_ = false;
+  handshake_->accept(welcome, message.envelope.run);
   leave_sent_ = false;  // also report the signal to the new chief
   const auto job = job_from_toml(welcome.job, welcome.base_dir);
   if (job) {
@@ -171,22 +146,19 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
                         wire::Message&& message) {
   if (finished_) return;
   if (port == control_) {
-    if (const auto* refused = std::get_if<wire::Refused>(&message.body)) {
-      return exit(
-          downpour::exit_code(refused->code),
-          refused->hint.empty() ? refused->what : str(refused->what, " (", refused->hint, ")"));
+    switch (handshake_->on_message(now_ns, message, core_.get(), effects_)) {
+      case Handshake::Event::kNone:
+        break;
+      case Handshake::Event::kWelcome:
+        return on_welcome(now_ns, message);
+      case Handshake::Event::kWelcomeAgain:
+        on_welcome_again(message);
+        break;
     }
-    const auto* welcome = std::get_if<wire::Welcome>(&message.body);
-    if (!core_ && welcome != nullptr) return on_welcome(now_ns, message);
-    if (welcome != nullptr && message.envelope.run == run_) on_welcome_again(*welcome);
+    if (effects_.exit) return run(effects_);
   }
   if (!core_ || finished_) return;  // no job yet: the sender repeats the message
-  // The chief does not know this connection (any more). Introduce this ps again.
-  if (const auto* reject = std::get_if<wire::Reject>(&message.body);
-      port == control_ && reject != nullptr) {
-    if (reject->code == ErrorCode::kUnavailable && now_ns >= hello_at_ns_) hello(now_ns);
-  }
-  pushed_bytes_ += message.values.size();
+  report_.received(message.values.size());
   if (port != control_) save_pace_.served(now_ns);
   core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_,
                     transport_.identity(peer));
@@ -200,17 +172,10 @@ void PsNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const E
 
 void PsNode::run(Effects& effects) {
   for (Send& send : effects.sends) {
-    pulled_bytes_ += send.message.values.size();
+    report_.sent(send.message.values.size());
     wire::Heartbeat* heartbeat = std::get_if<wire::Heartbeat>(&send.message.body);
     if (auto* goodbye = std::get_if<wire::Goodbye>(&send.message.body)) heartbeat = &goodbye->last;
-    if (heartbeat != nullptr) {
-      const ProcessUsage usage = options_.process.usage();
-      heartbeat->rss_bytes_max = usage.rss_bytes_max;
-      heartbeat->cpu_ns = usage.cpu_ns;
-      heartbeat->pulled_bytes = pulled_bytes_;
-      heartbeat->pushed_bytes = pushed_bytes_;
-      if (heartbeat->load_ns > 0) tell_busy(*heartbeat);
-    }
+    if (heartbeat != nullptr) report_.fill_in(*heartbeat);
     const transport::PeerId to = send.to == kChiefPeer ? chief_ : peer_of(send.to);
     if (std::holds_alternative<wire::Reject>(send.message.body)) {
       // Any peer can cause a Reject as often as it likes. So it is not queued for a peer that does
@@ -220,28 +185,18 @@ void PsNode::run(Effects& effects) {
       outbox_.send(to, std::move(send.message));
     }
   }
-  for (Store& store : effects.stores) {
-    background_->start(
-        [this, held = std::make_shared<Store>(std::move(store))]() -> Background::Completion {
-          auto stored = image_store_->write(*held);
-          return [this, held, stored = std::move(stored)] {
-            core_->on_image_written(held->checkpoint, std::move(held->image));
-            if (stored) core_->on_stored(held->checkpoint, *stored, effects_);
-            run(effects_);
-          };
-        });
-  }
+  for (Store& store : effects.stores) images_.store(std::move(store));
   std::vector<Load> inlined;
   for (Load& load : effects.loads) {
     if (!load.inlined.empty()) {
       inlined.push_back(std::move(load));
-      continue;
+    } else {
+      images_.load(std::move(load));
     }
-    readings_.push_back(
-        {.id = load.id, .folder = std::move(load.folder), .images = std::move(load.images)});
   }
-  read_on();
-  for (const Discard& discard : effects.discards) remove_file(discard);
+  images_.read_on();
+  for (const Discard& discard : effects.discards)
+    images_.remove(discard, move_file_name(discard.ownership_generation));
   for (const std::string& notice : effects.notices) {
     if (options_.notice) options_.notice(notice);
   }
@@ -249,11 +204,32 @@ void PsNode::run(Effects& effects) {
   const std::vector<Export> exports = std::exchange(effects.exports, {});
   effects.clear();
   // Work that completes at once returns further effects.
-  for (const Load& load : inlined) {
-    core_->on_loaded(load.id, read_inlined(load), effects_, /*more=*/false);
-    run(effects_);
+  for (const Load& load : inlined) deliver(images_.read_inlined(load));
+  for (const Export& move : exports) {
+    auto done = images_.hand_out(move, options_.inline_bytes_max,
+                                 move_file_name(move.ownership_generation));
+    if (done) deliver(std::move(*done));
   }
-  for (const Export& move : exports) hand_out(move);
+}
+
+/// Gives the core the result of work on images.
+void PsNode::deliver(ImageEvent&& event) {
+  if (auto* written = std::get_if<ImageWritten>(&event)) {
+    core_->on_image_written(written->checkpoint, std::move(written->image));
+    if (written->stored)
+      core_->on_stored(written->checkpoint, std::move(*written->stored), effects_);
+  } else if (auto* loaded = std::get_if<ImagesLoaded>(&event)) {
+    core_->on_loaded(loaded->id, std::move(loaded->images), effects_, loaded->more);
+  } else if (auto* exported = std::get_if<ImagesExported>(&event)) {
+    core_->on_exported(exported->ownership_generation, std::move(exported->images),
+                       std::move(exported->inlined), effects_);
+  }
+  run(effects_);
+}
+
+std::string PsNode::move_file_name(ViewId ownership_generation) const {
+  return checkpoint::move_file_name(ownership_generation, handshake_->index(), options_.thread,
+                                    options_.incarnation);
 }
 
 // After tables have grown, gives the core its share of the machine's free memory.
@@ -262,108 +238,8 @@ void PsNode::look_at_memory() {
   if (std::exchange(measured_bytes_, held_bytes) == held_bytes) return;
   const uint64_t free_bytes = options_.process.memory();
   if (free_bytes == 0) return;  // not known
-  core_->on_free_memory(free_bytes / std::max(cores_beside(core_->view(), advertised_), 1U));
-}
-
-// The time in which the node did not wait for messages counts as busy. So a slow machine, or one
-// with other work, shows up like one with many requests.
-void PsNode::tell_busy(wire::Heartbeat& heartbeat) {
-  const int64_t waited_ns = transport_.stats().waited_ns;
-  const int64_t rested_ns = waited_ns - std::exchange(waited_ns_, waited_ns);
-  heartbeat.busy_ns =
-      uint64_t(heartbeat.load_ns - std::clamp<int64_t>(rested_ns, 0, heartbeat.load_ns));
-}
-
-// Hands out images that move to another ps. Small images travel with the messages, without a file
-// and without waiting for a thread. Larger ones are written without waiting for the disk, because
-// the source keeps its copy until the target has read them.
-void PsNode::hand_out(const Export& move) {
-  uint64_t bytes = 0;
-  for (const checkpoint::PartitionImage& image : move.images)
-    bytes += checkpoint::bulk_bytes(image);
-  if (bytes < options_.inline_bytes_max) {
-    checkpoint::EncodedImages encoded = checkpoint::encode_images(move.images, "inline", tables_);
-    if (encoded.bytes.size() <= options_.inline_bytes_max) {
-      core_->on_exported(move.ownership_generation, std::move(encoded.refs),
-                         std::move(encoded.bytes), effects_);
-      return run(effects_);
-    }
-  }
-  background_->start([this, move]() -> Background::Completion {
-    const auto write = [&]() -> Result<std::vector<wire::ImageRef>> {
-      const std::string name = checkpoint::move_file_name(move.ownership_generation, index_,
-                                                          options_.thread, incarnation_);
-      DP_TRY(auto writer, checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_,
-                                                              checkpoint::ImageUse::kReadAtOnce));
-      for (const checkpoint::PartitionImage& image : move.images) DP_TRY_VOID(writer.add(image));
-      return writer.finish_volatile();
-    };
-    return [this, ownership_generation = move.ownership_generation, written = write()] {
-      core_->on_exported(ownership_generation, written, {}, effects_);
-      run(effects_);
-    };
-  });
-}
-
-void PsNode::remove_file(const Discard& discard) {
-  background_->start([this, discard]() -> Background::Completion {
-    const std::string name = checkpoint::move_file_name(discard.ownership_generation, index_,
-                                                        options_.thread, incarnation_);
-    auto removed = storage_.remove(discard.folder + "/" + name);  // if it fails, only room is lost
-    (void)removed;
-    return [] {};
-  });
-}
-
-void PsNode::read_on() {
-  while (!readings_.empty() && read_ahead_ < kReadAheadMax) {
-    Reading& reading = readings_.front();
-    const auto left = std::span(reading.images).subspan(reading.next);
-    const size_t length = checkpoint::chain_length(left);
-    const bool more = length < left.size();
-    std::vector<wire::ImageRef> chain(left.begin(), left.begin() + ptrdiff_t(length));
-    ++read_ahead_;
-    background_->start([this, id = reading.id, more, folder = reading.folder,
-                        chain = std::move(chain)]() -> Background::Completion {
-      auto images = std::make_shared<Result<std::vector<checkpoint::PartitionImage>>>(
-          read_next(folder, chain));
-      return [this, id, more, images] {
-        --read_ahead_;
-        if (!*images) std::erase_if(readings_, [&](const Reading& r) { return r.id == id; });
-        core_->on_loaded(id, std::move(*images), effects_, more);
-        run(effects_);
-      };
-    });
-    reading.next += length;
-    if (!more) readings_.pop_front();
-  }
-}
-
-Result<std::vector<checkpoint::PartitionImage>> PsNode::read_next(
-    const std::string& folder, const std::vector<wire::ImageRef>& chain) const {
-  auto image = checkpoint::read_partition(storage_, folder, chain, tables_);
-  if (!image) {
-    Error error = std::move(image).error();
-    if (!error.where.empty()) error.what += str(" (", error.where, ")");
-    return error;
-  }
-  std::vector<checkpoint::PartitionImage> images;
-  images.push_back(std::move(*image));
-  return images;
-}
-
-Result<std::vector<checkpoint::PartitionImage>> PsNode::read_inlined(const Load& load) const {
-  std::vector<checkpoint::PartitionImage> images;
-  for (const wire::ImageRef& ref : load.images) {
-    auto image = checkpoint::image_among(load.inlined.span(), ref, tables_, "moved image");
-    if (!image) {
-      Error error = std::move(image).error();
-      if (!error.where.empty()) error.what += str(" (", error.where, ")");
-      return error;
-    }
-    images.push_back(std::move(*image));
-  }
-  return images;
+  core_->on_free_memory(free_bytes /
+                        std::max(cores_beside(core_->view(), handshake_->endpoint()), 1U));
 }
 
 bool PsNode::pump(int64_t now_ns) {
@@ -376,12 +252,8 @@ bool PsNode::pump(int64_t now_ns) {
     if (leave_signal_ != 0) {  // this ps holds nothing yet
       return exit(options_.local ? 128 + leave_signal_ : 0, "stopped by a signal"), false;
     }
-    if (now_ns - started_ns_ > options_.connect_timeout_ns) {
-      exit(downpour::exit_code(ErrorCode::kUnavailable),
-           str("the chief at ", options_.chief, " does not answer"));
-    } else if (now_ns >= hello_at_ns_) {
-      hello(now_ns);
-    }
+    handshake_->on_tick(now_ns, nullptr, effects_);
+    run(effects_);
     return false;
   }
   if (leave_signal_ != 0 && !leave_sent_) {
@@ -389,16 +261,15 @@ bool PsNode::pump(int64_t now_ns) {
     core_->leave(leave_signal_, effects_);
     run(effects_);
   }
-  bool busy = background_->run_completions();
+  bool busy = images_.poll();
+  while (auto event = images_.next()) deliver(std::move(*event));
   if (core_->saves() && now_ns >= save_pace_.due_ns()) {
     copy_on(now_ns);
     busy = true;
   }
   if (now_ns >= tick_at_ns_) {
     tick_at_ns_ = now_ns + kTickNs;
-    // A restarted chief may have other epochs or data. If its Welcome is lost, this ps would reject
-    // every batch that its old plan does not have.
-    if (awaits_welcome_ && now_ns >= hello_at_ns_) hello(now_ns);
+    handshake_->on_tick(now_ns, core_.get(), effects_);
     look_at_memory();
     core_->on_tick(now_ns, effects_);
     run(effects_);
@@ -411,13 +282,13 @@ void PsNode::copy_on(int64_t now_ns) {
   core_->continue_save(effects_);
   uint64_t bytes = 0;
   for (const Store& store : effects_.stores) bytes += checkpoint::bulk_bytes(store.image);
-  const uint32_t cores = cores_beside(core_->view(), advertised_);
+  const uint32_t cores = cores_beside(core_->view(), handshake_->endpoint());
   save_pace_.copied(now_ns, bytes, SavePace::bytes_per_s(options_.process.cpus, cores));
   run(effects_);
 }
 
 int64_t PsNode::next_deadline_ns() const {
-  if (!core_) return hello_at_ns_;
+  if (!core_) return handshake_->next_deadline_ns();
   return core_->saves() ? std::min(tick_at_ns_, save_pace_.due_ns()) : tick_at_ns_;
 }
 

@@ -1,16 +1,18 @@
-// PsNode: the shell of one ps core. It registers with the chief, moves messages, and stores and
-// loads images in the background.
+// PsNode: the shell of one ps core. It moves messages, and stores and loads images in the
+// background.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ps/core/handshake.h"
 #include "ps/core/ps_core.h"
-#include "ps/runtime/image_store.h"
+#include "ps/runtime/image_tasks.h"
 #include "ps/runtime/page_toucher.h"
+#include "ps/runtime/process_report.h"
 #include "ps/runtime/save_pace.h"
 #include "shared/env/background.h"
 #include "shared/env/process.h"
@@ -64,57 +66,32 @@ class PsNode final : public transport::Node {
   const std::string& exit_reason() const { return exit_reason_; }
 
  private:
-  void hello(int64_t now_ns);
   void on_welcome(int64_t now_ns, const wire::Message& message);
   Result<void> check_run_folder(const std::string& run_dir, uint64_t run);
-  void on_welcome_again(const wire::Welcome& welcome);
+  void on_welcome_again(const wire::Message& message);
   void run(Effects& effects);
+  void deliver(ImageEvent&& event);
+  std::string move_file_name(ViewId ownership_generation) const;
   void look_at_memory();
-  void tell_busy(wire::Heartbeat& heartbeat);
-  void hand_out(const Export& move);
-  void remove_file(const Discard& discard);
-  void read_on();
   void copy_on(int64_t now_ns);
-  Result<std::vector<checkpoint::PartitionImage>> read_next(
-      const std::string& folder, const std::vector<wire::ImageRef>& chain) const;
-  Result<std::vector<checkpoint::PartitionImage>> read_inlined(const Load& load) const;
   void exit(int32_t code, std::string reason);
 
   transport::Transport& transport_;
   transport::Outbox outbox_;
   Storage& storage_;
   PsOptions options_;
-  Incarnation incarnation_{};
   transport::PortId data_{};
   transport::PortId control_{};
   transport::PeerId chief_{};
   std::vector<TableSpec> tables_;
-  uint32_t index_ = 0;
-  uint64_t run_ = 0;
   std::string run_dir_;
   PageToucher toucher_;
-  std::unique_ptr<ImageStore> image_store_;  // used by background tasks; set by the Welcome
-  std::unique_ptr<PsCore> core_;             // set by the Welcome
-  /// Images of a Load that are still to be read, partition by partition. The core adopts one while
-  /// the next are read.
-  struct Reading {
-    uint64_t id = 0;
-    std::string folder;
-    std::vector<wire::ImageRef> images;
-    size_t next = 0;
-  };
-  std::deque<Reading> readings_;
-  uint32_t read_ahead_ = 0;  // partitions read, or being read, and not yet adopted
-  int64_t started_ns_ = 0;
-  bool awaits_welcome_ = false;
-  int64_t hello_at_ns_ = 0;  // when the next one is due, until a Welcome comes
+  std::optional<Handshake> handshake_;  // set by start()
+  std::unique_ptr<PsCore> core_;        // set by the Welcome
   int64_t tick_at_ns_ = 0;
-  uint64_t last_hello_ = 0;
-  uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
   uint64_t measured_bytes_ = UINT64_MAX;  // of the tables, at the last look at free memory
   SavePace save_pace_;
-  std::string advertised_;  // endpoint in the Hello
-  int64_t waited_ns_ = 0;   // of the transport, at the last load report
+  ProcessReport report_;
   Effects effects_;
   std::atomic<int> leave_signal_{0};
   bool leave_sent_ = false;
@@ -122,7 +99,7 @@ class PsNode final : public transport::Node {
   int32_t exit_code_ = 0;
   std::string exit_reason_;
 
-  std::unique_ptr<Background> background_;  // last member: its tasks use the others
+  ImageTasks images_;  // last member: its tasks use the others
 };
 
 }  // namespace downpour::ps

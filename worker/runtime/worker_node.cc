@@ -7,7 +7,6 @@
 #include "shared/base/units.h"
 #include "shared/base/version.h"
 #include "shared/env/process.h"
-#include "shared/transport/endpoint.h"
 #include "worker/runtime/compute_pool.h"
 #include "worker/runtime/given_job.h"
 #include "worker/runtime/input_memory.h"
@@ -62,15 +61,13 @@ WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options,
       outbox_(transport),
       options_(std::move(options)),
       core_(make_config(options_)),
-      engines_(engines != nullptr ? std::move(engines) : make_thread_engines()) {}
+      engines_(engines != nullptr ? std::move(engines) : make_thread_engines()),
+      connections_(transport, options_.chief, options_.say) {}
 
 WorkerNode::~WorkerNode() = default;
 
 Result<void> WorkerNode::start(int64_t now_ns) {
-  DP_TRY(chief_, transport_.connect(options_.chief));
-  ports_[raw(transport_.port_of(chief_))] = true;
-  incarnations_[raw(chief_)] = Incarnation{0};
-  peers_[0] = chief_;
+  DP_TRY_VOID(connections_.connect_chief());
   WorkerEffects fx;
   core_.start(now_ns, fx);
   run(now_ns, fx);
@@ -79,12 +76,12 @@ Result<void> WorkerNode::start(int64_t now_ns) {
 
 void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId peer,
                             wire::Message&& message) {
-  const auto from = incarnations_.find(raw(peer));
-  if (from == incarnations_.end()) return;
+  const Incarnation* from = connections_.find_address(peer);
+  if (from == nullptr) return;
   stats_.pulled_bytes += message.values.size();
   if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // for the Goodbye
   WorkerEffects fx;
-  core_.on_message(now_ns, from->second, std::move(message), fx);
+  core_.on_message(now_ns, *from, std::move(message), fx);
   run(now_ns, fx);
   count_time(now_ns);
 }
@@ -207,60 +204,27 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
   if (fx.other_job) compare_jobs(*fx.other_job, fx);
   if (fx.placements) {
     placements_ = fx.placements;
-    connect_owners(placements_->view);
+    connections_.connect_owners(placements_->view);
     if (readers_) readers_->set_placements(placements_);
   }
   if (fx.inputs && inputs_) {
-    std::erase_if(*fx.inputs, [this](const auto& input) { return !may_connect(input.endpoint); });
+    std::erase_if(*fx.inputs,
+                  [this](const auto& input) { return !connections_.may_connect(input.endpoint); });
     inputs_->update(std::move(*fx.inputs));
   }
   for (const WorkerEffects::StopShardRead& stop : fx.stops) readers_->stop(stop.shard_read);
   for (const WorkerEffects::Read& read : fx.reads) readers_->read(read);
   for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
   for (WorkerEffects::Send& send : fx.sends) {
-    const auto peer = peers_.find(raw(send.to));
-    if (peer == peers_.end()) continue;  // an owner in an older view: the request is regrouped
+    const transport::PeerId* peer = connections_.find_peer(send.to);
+    if (peer == nullptr) continue;  // an owner in an older view: the request is regrouped
     stats_.pushed_bytes += send.message.values.size();
-    outbox_.send(peer->second, std::move(send.message));
+    outbox_.send(*peer, std::move(send.message));
   }
   for (WorkerEffects::Exit& exit : fx.exits) {
     finished_ = true;
     exit_code_ = exit.code;
     exit_reason_ = std::move(exit.reason);
-  }
-}
-
-/// Whether the sender of a message may choose this endpoint. Reports an endpoint that it may not
-/// choose.
-bool WorkerNode::may_connect(const std::string& endpoint) {
-  const Result<void> checked = transport::check_peer_endpoint(endpoint, options_.chief);
-  if (checked) return true;
-  if (options_.say && std::exchange(refused_endpoint_, endpoint) != endpoint)
-    options_.say(checked.error().what);
-  return false;
-}
-
-void WorkerNode::connect_owners(const wire::View& view) {
-  // Close the connections to those that own nothing any more.
-  for (auto peer = peers_.begin(); peer != peers_.end();) {
-    const auto is_it = [&](const wire::Owner& o) { return raw(address_of(o)) == peer->first; };
-    if (peer->first == 0 || std::any_of(view.owners.begin(), view.owners.end(), is_it)) {
-      ++peer;
-      continue;
-    }
-    incarnations_.erase(raw(peer->second));
-    ports_.erase(raw(transport_.port_of(peer->second)));
-    transport_.close(peer->second);
-    peer = peers_.erase(peer);
-  }
-  for (const wire::Owner& owner : view.owners) {
-    const Incarnation address = address_of(owner);
-    if (peers_.contains(raw(address)) || !may_connect(owner.endpoint)) continue;
-    auto peer = transport_.connect(owner.endpoint);
-    if (!peer) continue;  // tried again with the next view
-    peers_[raw(address)] = *peer;
-    incarnations_[raw(*peer)] = address;
-    ports_[raw(transport_.port_of(*peer))] = true;
   }
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "shared/env/process.h"
 #include "shared/model/graph.h"
@@ -15,6 +14,7 @@
 #include "shared/transport/reactor.h"
 #include "worker/core/reader_tuner.h"
 #include "worker/core/worker_core.h"
+#include "worker/runtime/connections.h"
 #include "worker/runtime/engines.h"
 
 namespace downpour::worker {
@@ -43,7 +43,7 @@ class WorkerNode final : public transport::Node {
   ~WorkerNode() override;
 
   Result<void> start(int64_t now_ns);
-  bool owns(transport::PortId port) const override { return ports_.contains(raw(port)); }
+  bool owns(transport::PortId port) const override { return connections_.owns(port); }
   void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
                   wire::Message&& message) override;
   void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer,
@@ -67,8 +67,6 @@ class WorkerNode final : public transport::Node {
   void count_time(int64_t now_ns);
   void tune(int64_t now_ns, WorkerEffects& fx);
   void compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx);
-  bool may_connect(const std::string& endpoint);
-  void connect_owners(const wire::View& view);
 
   transport::Transport& transport_;
   transport::Outbox outbox_;
@@ -81,14 +79,10 @@ class WorkerNode final : public transport::Node {
   std::unique_ptr<Readers> readers_;
   std::unique_ptr<Computers> compute_;
   std::shared_ptr<const Placements> placements_;
-  transport::PeerId chief_{};
-  std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address_of() the owner
-  std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
-  std::unordered_map<uint32_t, bool> ports_;
+  Connections connections_;
   std::optional<ReaderTuner> tuner_;         // with the readers
   std::shared_ptr<data::CacheStore> cache_;  // null: none
   bool said_full_ = false;
-  std::string refused_endpoint_;  // the last one reported
   ReaderTotals reader_totals_;
   bool starving_ = false;  // as seen at the last look, like doing_
   Activity doing_ = Activity::kNothing;

@@ -1,0 +1,51 @@
+// Connections: the connections of a worker to the chief and to the ps cores of the newest view.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "shared/base/result.h"
+#include "shared/transport/transport.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::worker {
+
+/// Used by the thread of the transport.
+class Connections {
+ public:
+  /// Keeps the reference. `chief`: its endpoint. `say` writes a line to the log; may be empty.
+  Connections(transport::Transport& transport, std::string chief,
+              std::function<void(const std::string& line)> say)
+      : transport_(transport), chief_(std::move(chief)), say_(std::move(say)) {}
+
+  Result<void> connect_chief();
+  /// Connects to the owners of a view, and closes the connections to those that own nothing any
+  /// more.
+  void connect_owners(const wire::View& view);
+  /// Returns whether the sender of a message may choose this endpoint. Reports an endpoint that it
+  /// may not choose.
+  bool may_connect(const std::string& endpoint);
+
+  bool owns(transport::PortId port) const { return ports_.contains(raw(port)); }
+  /// Returns the connection to the chief, which has incarnation 0, or to the owner with this
+  /// address_of(); null: none.
+  const transport::PeerId* find_peer(Incarnation address) const;
+  /// Returns the address of a peer; null: it is not connected (any more).
+  const Incarnation* find_address(transport::PeerId peer) const;
+
+ private:
+  void add(Incarnation address, transport::PeerId peer);
+
+  transport::Transport& transport_;
+  std::string chief_;
+  std::function<void(const std::string& line)> say_;
+  std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address
+  std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
+  std::unordered_set<uint32_t> ports_;
+  std::string refused_endpoint_;  // the last one reported
+};
+
+}  // namespace downpour::worker
