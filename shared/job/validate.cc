@@ -7,6 +7,7 @@
 #include "shared/base/names.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
+#include "shared/job/metric_names.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/toml_tree.h"
 
@@ -43,7 +44,9 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_plain_name(const std::string& name) {
+/// Returns true if a run, field, layer or output may have this name. It may have blanks and letters
+/// of any language, but it becomes part of a path.
+bool can_be_named(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.size() <= 200 &&
          std::all_of(name.begin(), name.end(),
                      [](char c) { return uint8_t(c) >= 0x20 && c != '/' && c != 0x7f; });
@@ -70,7 +73,7 @@ Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std
 }
 
 Result<void> check_top(const Job& job) {
-  if (!is_plain_name(job.name)) {
+  if (!can_be_named(job.name)) {
     return wrong(str("`", job.name, "` can't name a run"), "name",
                  "a name becomes a folder: no `/`");
   }
@@ -256,7 +259,7 @@ Result<void> check_fields(const DataSpec& data) {
   for (const FieldSpec& field : data.fields) {
     const std::string where = str("data.fields.", toml_key(field.name));
     names.push_back(field.name);
-    if (!is_plain_name(field.name)) {
+    if (!can_be_named(field.name)) {
       return wrong(str("`", field.name, "` can't name a field"), where, "no `/`, no leading dot");
     }
     DP_TRY_VOID(check_place(data, field, where));
@@ -300,7 +303,7 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
     if (good) return {};
     return wrong(str("layer `", layer.name, "` ", what), where + key, hint, "DP-2107");
   };
-  if (layer.name.empty() || !is_plain_name(layer.name) ||
+  if (layer.name.empty() || !can_be_named(layer.name) ||
       layer.name.find('*') != std::string::npos) {
     return wrong(str("a layer can't be named `", layer.name, "`"), where + ".name",
                  "name = \"tower\"");
@@ -369,15 +372,9 @@ Result<void> check_clashes(const Job& job, const Names& names) {
   return {};
 }
 
-std::vector<std::string> metrics_of(const std::string& loss) {
-  if (loss == "logistic") return {"auc", "logloss", "accuracy", "calibration", "rmse"};
-  if (loss == "softmax_cross_entropy") return {"accuracy", "logloss"};
-  return {"rmse"};
-}
-
 Result<void> check_output(const Job& job, const OutputSpec& output, const std::string& where,
                           const Names& names) {
-  if (!is_plain_name(output.name)) {
+  if (!can_be_named(output.name)) {
     return wrong("an output has no name", where + ".name", "name = \"click\"", "DP-2107");
   }
   if (output.loss.empty()) {
@@ -398,9 +395,9 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
     }
   }
   for (const std::string& metric : output.metrics) {
-    if (!contains(metrics_of(output.loss), metric)) {
+    if (!contains(selectable_metrics(output.loss), metric)) {
       return unknown_name(str("metric of a ", output.loss, " output").c_str(), metric,
-                          where + ".metrics", metrics_of(output.loss));
+                          where + ".metrics", selectable_metrics(output.loss));
     }
   }
   return {};
@@ -447,7 +444,7 @@ Result<void> check_eval(const Job& job) {
     bool known = job.model.outputs.empty();
     std::vector<std::string> all;
     for (const OutputSpec& output : job.model.outputs) {
-      for (const std::string& name : metrics_of(output.loss)) all.push_back(name);
+      for (const std::string& name : selectable_metrics(output.loss)) all.push_back(name);
     }
     known = known || contains(all, metric);
     if (!known) return unknown_name("metric of these outputs", metric, "eval.metrics", all);

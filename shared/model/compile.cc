@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "shared/job/field_output.h"
+#include "shared/job/metric_names.h"
 #include "shared/job/nearest_name.h"
-#include "shared/metrics/metrics.h"
 #include "shared/model/layout.h"
 #include "shared/model/variable_set.h"
 
