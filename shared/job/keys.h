@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -10,6 +11,7 @@
 #include "shared/base/number_range.h"
 #include "shared/job/formats.h"
 #include "shared/job/job.h"
+#include "shared/job/layers.h"
 
 namespace downpour {
 
@@ -219,21 +221,22 @@ void visit_data(V& v, T& t) {
 template <typename V, typename T>
 void visit_layer(V& v, T& t) {
   v.text("name", t.name);
-  v.choice("type", t.type, {"linear", "embedding", "dense", "relu", "sigmoid", "concat", "add"},
-           {"fm", "cross", "batch_norm", "dropout", "attention", "tanh", "multiply"});
+  v.choice("type", t.type, std::span(kLayerTypes), std::span(kUnavailableLayerTypes));
   v.strings("inputs", t.inputs, true);
-  if (t.type == "embedding") {
+  const LayerInfo* type = find_layer_type(t.type);
+  if (type == nullptr) return;
+  if (type->has_rows) {
     v.number("dim", t.dim, 1, 4096);
     v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
     v.choice("table", t.table, {"shared", ""}, {});
   }
-  if (t.type == "dense" || t.type == "linear") v.counts("units", t.units);
-  if (t.type == "dense") {
+  if (type->has_units) v.counts("units", t.units);
+  if (type->has_activation) {
     v.choice("activation", t.activation, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
     v.choice("last", t.last, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
   }
-  if (t.type == "dense" || t.type == "linear") v.flag("bias", t.bias);
-  if (t.type == "dense" || t.type == "linear" || t.type == "embedding") v.init("init", t.init);
+  if (type->has_bias) v.flag("bias", t.bias);
+  if (type->has_init) v.init("init", t.init);
 }
 
 template <typename V, typename T>
