@@ -5,6 +5,7 @@
 
 #include "shared/data/reading/dataset.h"
 #include "shared/job/field_output.h"
+#include "shared/job/metric_names.h"
 #include "shared/metrics/auc.h"
 #include "shared/metrics/metrics.h"
 
@@ -42,7 +43,7 @@ std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output)
   std::erase_if(names, [&](const std::string& name) {
     return std::find(known.begin(), known.end(), name) == known.end();
   });
-  return names.empty() ? default_metrics(output.loss) : names;
+  return names.empty() ? default_metrics(output.loss, /*one_column=*/true) : names;
 }
 
 double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job) {

@@ -5,6 +5,7 @@
 
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_text.h"
+#include "shared/job/metric_names.h"
 #include "shared/metrics/metrics.h"
 
 namespace downpour::chief {

@@ -1,11 +1,15 @@
 #include "shared/checkpoint/schema_codec.h"
 
 #include <algorithm>
+#include <capnp/dynamic.h>
 #include <capnp/message.h>
 #include <capnp/serialize.h>
+#include <cctype>
 #include <cstring>
 #include <exception>
 #include <kj/exception.h>
+#include <string_view>
+#include <variant>
 
 #include "schemas/checkpoint.capnp.h"
 
@@ -56,9 +60,29 @@ auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
   }
 }
 
+// A new value of an enum does not compile without a case here.
+bool is_known(InitType type) {
+  switch (type) {
+    case InitType::kZero:
+    case InitType::kUniform:
+    case InitType::kNormal:
+      return true;
+  }
+  return false;
+}
+bool is_known(TableKind kind) {
+  switch (kind) {
+    case TableKind::kEmbedding:
+    case TableKind::kDense:
+      return true;
+  }
+  return false;
+}
+bool is_known(OptimizerType type) { return size_t(type) < kOptimizers.size(); }
+
 template <typename Enum>
-Result<Enum> enum_of(uint8_t value, Enum last, const char* what) {
-  if (value > uint8_t(last)) {
+Result<Enum> enum_of(uint8_t value, const char* what) {
+  if (!is_known(Enum(value))) {
     return Error{ErrorCode::kUnsupported, str(what, " ", int(value), " is unknown to this build")};
   }
   return Enum(value);
@@ -114,6 +138,41 @@ OutputSums read_sums(schema::Sums::Reader in) {
 
 // ---- tables ----
 
+/// Returns the name of a setting in the schema: "learningRate" for "learning_rate".
+std::string schema_name(std::string_view key) {
+  std::string name;
+  for (size_t i = 0; i < key.size(); ++i) {
+    name += key[i] == '_' && i + 1 < key.size() ? char(std::toupper(key[++i])) : key[i];
+  }
+  return name;
+}
+
+// The settings of all types, because a spec has them whatever its type is. A setting without a
+// field in the schema ends the first encoding of a table with an exception.
+
+void write_settings(const OptimizerSpec& spec, schema::Optimizer::Builder out) {
+  capnp::DynamicStruct::Builder fields = out;
+  for (const OptimizerInfo& info : kOptimizers) {
+    for (const OptimizerSetting& setting : info.settings) {
+      std::visit([&](auto member) { fields.set(schema_name(setting.key).c_str(), spec.*member); },
+                 setting.member);
+    }
+  }
+}
+
+void read_settings(schema::Optimizer::Reader in, OptimizerSpec& spec) {
+  const capnp::DynamicStruct::Reader fields = in;
+  for (const OptimizerInfo& info : kOptimizers) {
+    for (const OptimizerSetting& setting : info.settings) {
+      std::visit(
+          [&]<typename T>(T OptimizerSpec::*member) {
+            spec.*member = fields.get(schema_name(setting.key).c_str()).template as<T>();
+          },
+          setting.member);
+    }
+  }
+}
+
 void write_variable(const VariableSpec& variable, schema::Variable::Builder out) {
   out.setName(text(variable.name));
   out.setDim(variable.dim);
@@ -126,15 +185,7 @@ void write_variable(const VariableSpec& variable, schema::Variable::Builder out)
   auto optimizer = out.initOptimizer();
   optimizer.setType(uint8_t(spec.type));
   optimizer.setLearningRate(spec.learning_rate);
-  optimizer.setMomentum(spec.momentum);
-  optimizer.setNesterov(spec.nesterov);
-  optimizer.setInitialAccumulator(spec.initial_accumulator);
-  optimizer.setEpsilon(spec.epsilon);
-  optimizer.setBeta1(spec.beta1);
-  optimizer.setBeta2(spec.beta2);
-  optimizer.setL1(spec.l1);
-  optimizer.setL2(spec.l2);
-  optimizer.setBeta(spec.beta);
+  write_settings(spec, optimizer);
 }
 
 Result<VariableSpec> read_variable(schema::Variable::Reader in) {
@@ -143,28 +194,20 @@ Result<VariableSpec> read_variable(schema::Variable::Reader in) {
   variable.dim = in.getDim();
   for (const uint32_t d : in.getShape()) variable.shape.push_back(d);
   const auto init = in.getInit();
-  DP_TRY(variable.init.type, enum_of(init.getType(), InitType::kNormal, "initializer"));
+  DP_TRY(variable.init.type, enum_of<InitType>(init.getType(), "initializer"));
   variable.init.scale = init.getScale();
   const auto optimizer = in.getOptimizer();
   OptimizerSpec& spec = variable.optimizer;
-  DP_TRY(spec.type, enum_of(optimizer.getType(), OptimizerType::kFtrl, "optimizer"));
+  DP_TRY(spec.type, enum_of<OptimizerType>(optimizer.getType(), "optimizer"));
   spec.learning_rate = optimizer.getLearningRate();
-  spec.momentum = optimizer.getMomentum();
-  spec.nesterov = optimizer.getNesterov();
-  spec.initial_accumulator = optimizer.getInitialAccumulator();
-  spec.epsilon = optimizer.getEpsilon();
-  spec.beta1 = optimizer.getBeta1();
-  spec.beta2 = optimizer.getBeta2();
-  spec.l1 = optimizer.getL1();
-  spec.l2 = optimizer.getL2();
-  spec.beta = optimizer.getBeta();
+  read_settings(optimizer, spec);
   return variable;
 }
 
 Result<TableSpec> read_table(schema::Table::Reader in) {
   TableSpec table;
   table.name = text_of(in.getName());
-  DP_TRY(table.kind, enum_of(in.getKind(), TableKind::kDense, "table kind"));
+  DP_TRY(table.kind, enum_of<TableKind>(in.getKind(), "table kind"));
   for (const auto member : in.getMembers()) {
     DP_TRY(VariableSpec variable, read_variable(member));
     table.table_variables.push_back(std::move(variable));

@@ -1,9 +1,9 @@
 #include "shared/job/field_output.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "shared/base/number_text.h"
 #include "shared/job/formats.h"
 #include "shared/job/keys.h"
 #include "shared/job/toml_tree.h"
@@ -31,11 +31,6 @@ std::string_view kind_name(ValueKind kind) {
       return "keys";
   }
   return "";
-}
-
-std::string number_text(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
 /// An error in the options of an op, and the correction.

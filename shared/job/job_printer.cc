@@ -1,9 +1,10 @@
 // The visitor of keys.h that prints a job.
 #include <algorithm>
-#include <charconv>
 #include <concepts>
 #include <initializer_list>
+#include <span>
 
+#include "shared/base/number_text.h"
 #include "shared/job/interval.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/keys.h"
@@ -14,10 +15,7 @@ namespace {
 
 template <std::floating_point T>
 std::string real_text(T value) {
-  char buffer[64];
-  // Shortest text that reads back as the same number.
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
-  std::string text(buffer, end.ptr);
+  std::string text = number_text(value);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -81,6 +79,10 @@ class Printer {
   void choice(const char* name, const std::string& value,
               std::initializer_list<const char*> /*choices*/,
               std::initializer_list<const char*> /*unavailable*/) {
+    text(name, value);
+  }
+  void choice(const char* name, const std::string& value, std::span<const char* const> /*choices*/,
+              std::span<const char* const> /*unavailable*/) {
     text(name, value);
   }
   template <typename E, size_t N>

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <concepts>
 #include <initializer_list>
+#include <span>
 
 #include "shared/job/interval.h"
 #include "shared/job/job_tree.h"
@@ -10,17 +11,17 @@
 #include "shared/job/reader_support.h"
 #include "shared/job/runs.h"
 #include "shared/job/source_form.h"
+#include "shared/job/table_reader.h"
 
 namespace downpour {
 namespace {
 
-using Kind = TomlNode::Kind;
-
-class Reader {
+class Reader : private TableReader {
  public:
   static constexpr bool kReads = true;
-  Reader(const TomlNode& table, std::string path, Context& context)
-      : table_(table), path_(std::move(path)), context_(context) {}
+  using TableReader::finish;
+  using TableReader::TableReader;
+  using TableReader::unavailable;
 
   void text(const char* name, std::string& value) {
     if (const TomlNode* node = take(name)) read_text(*node, name, value);
@@ -157,6 +158,11 @@ class Reader {
   /// adds all tables and all values that are or start with a number.
   void choice(const char* name, std::string& value, std::initializer_list<const char*> choices,
               std::initializer_list<const char*> unavailable) {
+    choice(name, value, std::span(choices.begin(), choices.size()),
+           std::span(unavailable.begin(), unavailable.size()));
+  }
+  void choice(const char* name, std::string& value, std::span<const char* const> choices,
+              std::span<const char* const> unavailable) {
     const TomlNode* node = take(name);
     if (node == nullptr) return;
     const std::vector<std::string> names(choices.begin(), choices.end());
@@ -439,113 +445,7 @@ class Reader {
     }
   }
 
-  /// Reports keys that are planned but not implemented: they get their own error instead of
-  /// "unknown".
-  void unavailable(std::initializer_list<const char*> names) {
-    later_.assign(names.begin(), names.end());
-    for (const auto& [key, node] : table_.entries) {
-      if (std::find(later_.begin(), later_.end(), key) == later_.end()) continue;
-      context_.fail(str("`", path_of(key), "` is known but not available in this version"),
-                    node.key_where, "leave it out", "DP-2105");
-    }
-  }
-
-  void finish() {
-    for (const auto& [key, node] : table_.entries) {
-      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      if (std::find(later_.begin(), later_.end(), key) != later_.end()) continue;
-      // An unknown key may be the reason why something else seems to be missing. But an error in a
-      // value is reported first.
-      context_.fail(
-          str("unknown key `", path_of(key), "`"), node.key_where,
-          hint_for(key, known_, str("`", path_.empty() ? "the top level" : path_, "` takes ")),
-          "DP-2103");
-    }
-  }
-
  private:
-  std::string path_of(std::string_view name) const {
-    return path_.empty() ? std::string(name) : str(path_, ".", toml_key(name));
-  }
-
-  const TomlNode* take(const char* name) {
-    known_.emplace_back(name);
-    if (context_.error) return nullptr;
-    const TomlNode* node = table_.find(name);
-    if (node != nullptr) context_.origins[path_of(name)] = {node->origin, node->where};
-    return node;
-  }
-
-  void wrong_type(const TomlNode& node, const char* name, const std::string& wanted) {
-    context_.fail(str("`", path_of(name), "` wants ", wanted, ", found ", node.kind_name()),
-                  node.where, {}, "DP-2104");
-  }
-
-  void bad_value(const TomlNode& node, const char* name, const std::string& found,
-                 std::string hint) {
-    context_.fail(str("`", path_of(name), "` can't be ", found), node.where, std::move(hint),
-                  "DP-2106");
-  }
-
-  void not_available(const TomlNode& node, const char* name, const std::string& found,
-                     const std::vector<std::string>& choices) {
-    context_.fail(
-        str("`", path_of(name), " = ", found, "` is known but not available in this version"),
-        node.where, str("this version has ", list_of(choices)), "DP-2105");
-  }
-
-  void fail_at(const TomlNode& node, Error error) {
-    context_.fail(std::move(error.what), node.where, std::move(error.hint), "DP-2108");
-  }
-
-  bool read_text(const TomlNode& node, const char* name, std::string& value) {
-    if (node.kind != Kind::kString && !node.loose) return wrong_type(node, name, "a string"), false;
-    value = node.text;
-    return true;
-  }
-
-  bool read_scalar_text(const TomlNode& node, const char* name, std::string& value) {
-    switch (node.kind) {
-      case Kind::kString:
-        value = node.text;
-        return true;
-      case Kind::kInteger:
-        value = str(node.integer);
-        return true;
-      case Kind::kFloat:
-        value = number_text(node.real);
-        return true;
-      default:
-        return wrong_type(node, name, "a string or a number"), false;
-    }
-  }
-
-  bool read_real(const TomlNode& found, const char* name, double& value) {
-    const TomlNode node = loosened(found);
-    if (node.kind == Kind::kInteger) {
-      value = double(node.integer);
-    } else if (node.kind == Kind::kFloat) {
-      value = node.real;
-    } else {
-      return wrong_type(node, name, "a number"), false;
-    }
-    if (!std::isfinite(value)) return bad_value(node, name, "infinite or not a number", {}), false;
-    return true;
-  }
-
-  template <typename T>
-  bool read_number(const TomlNode& found, const char* name, T& value, double min, double max) {
-    const TomlNode node = loosened(found);
-    if (node.kind != Kind::kInteger) return wrong_type(node, name, "an integer"), false;
-    if (double(node.integer) < min || double(node.integer) > max) {
-      bad_value(node, name, str(node.integer),
-                str("it wants ", uint64_t(min), " to ", uint64_t(max)));
-      return false;
-    }
-    value = T(node.integer);
-    return true;
-  }
-
   bool merge_field(TomlNode& merged, const std::string& key, const TomlNode& field,
                    const char* name) {
     if (field.kind != Kind::kTable) return wrong_type(field, name, "a table for each field"), false;
@@ -574,11 +474,6 @@ class Reader {
     }
     return true;
   }
-
-  const TomlNode& table_;
-  std::string path_;
-  Context& context_;
-  std::vector<std::string> known_, later_;
 };
 
 }  // namespace

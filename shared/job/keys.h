@@ -3,21 +3,17 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 
+#include "shared/base/number_range.h"
 #include "shared/job/formats.h"
 #include "shared/job/job.h"
+#include "shared/job/layers.h"
 
 namespace downpour {
-
-/// Bounds of a number. With `above`, the lower bound itself is excluded.
-struct Range {
-  double min = 0, max = 3e38;
-  bool above = false;
-};
-inline constexpr Range kPositive{0, 3e38, true};
-inline constexpr Range kShareBelowOne{0, 0.9999999};
 
 template <typename E>
 using EnumName = std::pair<std::string_view, E>;
@@ -25,6 +21,11 @@ using EnumName = std::pair<std::string_view, E>;
 inline constexpr auto kFormatNames = [] {
   std::array<EnumName<DataFormat>, kFormats.size()> names;
   for (size_t i = 0; i < names.size(); ++i) names[i] = {kFormats[i].name, kFormats[i].format};
+  return names;
+}();
+inline constexpr auto kOptimizerNames = [] {
+  std::array<EnumName<OptimizerType>, kOptimizers.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = {kOptimizers[i].name, kOptimizers[i].type};
   return names;
 }();
 inline constexpr std::array kFieldTypeNames{EnumName<FieldType>{"float32", FieldType::kFloat32},
@@ -66,28 +67,6 @@ inline constexpr std::array kShardingNames{
 inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZero},
                                        EnumName<InitType>{"uniform", InitType::kUniform},
                                        EnumName<InitType>{"normal", InitType::kNormal}};
-
-/// Returns the settings of an optimizer for a job that gives only its type.
-constexpr OptimizerSpec optimizer_defaults(OptimizerType type) {
-  OptimizerSpec spec;
-  spec.type = type;
-  switch (type) {
-    case OptimizerType::kSgd:
-    case OptimizerType::kMomentum:
-      spec.learning_rate = 0.01F;
-      break;
-    case OptimizerType::kAdagrad:
-      spec.learning_rate = 0.05F;
-      break;
-    case OptimizerType::kAdam:
-      break;
-    case OptimizerType::kFtrl:
-      spec.learning_rate = 0.1F;
-      spec.initial_accumulator = 0.0F;
-      break;
-  }
-  return spec;
-}
 
 template <typename V, typename T>
 void visit_vocabulary(V& v, T& t) {
@@ -242,21 +221,22 @@ void visit_data(V& v, T& t) {
 template <typename V, typename T>
 void visit_layer(V& v, T& t) {
   v.text("name", t.name);
-  v.choice("type", t.type, {"linear", "embedding", "dense", "relu", "sigmoid", "concat", "add"},
-           {"fm", "cross", "batch_norm", "dropout", "attention", "tanh", "multiply"});
+  v.choice("type", t.type, std::span(kLayerTypes), std::span(kUnavailableLayerTypes));
   v.strings("inputs", t.inputs, true);
-  if (t.type == "embedding") {
+  const LayerInfo* type = find_layer_type(t.type);
+  if (type == nullptr) return;
+  if (type->has_rows) {
     v.number("dim", t.dim, 1, 4096);
     v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
     v.choice("table", t.table, {"shared", ""}, {});
   }
-  if (t.type == "dense" || t.type == "linear") v.counts("units", t.units);
-  if (t.type == "dense") {
+  if (type->has_units) v.counts("units", t.units);
+  if (type->has_activation) {
     v.choice("activation", t.activation, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
     v.choice("last", t.last, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
   }
-  if (t.type == "dense" || t.type == "linear") v.flag("bias", t.bias);
-  if (t.type == "dense" || t.type == "linear" || t.type == "embedding") v.init("init", t.init);
+  if (type->has_bias) v.flag("bias", t.bias);
+  if (type->has_init) v.init("init", t.init);
 }
 
 template <typename V, typename T>
@@ -292,28 +272,12 @@ void visit_optimizer(V& v, T& t) {
                 {"adamw", "lamb", "rmsprop", "lion", "adadelta", "average"});
   if constexpr (V::kReads) t = optimizer_defaults(t.type);
   v.real("learning_rate", t.learning_rate, kPositive);
-  switch (t.type) {
-    case OptimizerType::kSgd:
-      break;
-    case OptimizerType::kMomentum:
-      v.real("momentum", t.momentum, kShareBelowOne);
-      v.flag("nesterov", t.nesterov);
-      break;
-    case OptimizerType::kAdagrad:
-      v.real("initial_accumulator", t.initial_accumulator, kPositive);
-      v.real("epsilon", t.epsilon, Range{});
-      break;
-    case OptimizerType::kAdam:
-      v.real("beta1", t.beta1, kShareBelowOne);
-      v.real("beta2", t.beta2, kShareBelowOne);
-      v.real("epsilon", t.epsilon, kPositive);
-      break;
-    case OptimizerType::kFtrl:
-      v.real("l1", t.l1, Range{});
-      v.real("l2", t.l2, Range{});
-      v.real("beta", t.beta, Range{});
-      v.real("initial_accumulator", t.initial_accumulator, Range{});
-      break;
+  for (const OptimizerSetting& setting : info_of(t.type).settings) {
+    if (const auto* number = std::get_if<float OptimizerSpec::*>(&setting.member)) {
+      v.real(setting.key, t.**number, setting.range);
+    } else {
+      v.flag(setting.key, t.*std::get<bool OptimizerSpec::*>(setting.member));
+    }
   }
   v.unavailable({"schedule", "clip"});
 }

@@ -5,7 +5,7 @@
 
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
-#include "shared/job/keys.h"
+#include "shared/job/metric_names.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/runs.h"
 #include "shared/job/validate.h"
@@ -207,16 +207,11 @@ Result<void> expand_preset(Job& job) {
   return {};
 }
 
-/// Returns the default metrics of an output with this loss and target. `target` is null if no field
-/// has that name; validate() rejects the job later.
-std::vector<std::string> default_metrics(const std::string& loss, const FieldSpec* target) {
-  const bool one_column =
-      target == nullptr ||
-      std::ranges::all_of(number_shape(*target), [](int64_t n) { return n == 1; });
-  if (loss == "logistic" && !one_column) return {"logloss", "calibration"};
-  if (loss == "logistic") return {"auc", "logloss", "calibration"};
-  if (loss == "softmax_cross_entropy") return {"accuracy", "logloss"};
-  return {"rmse"};
+/// Returns true if a target has one column. `target` is null if no field has that name; validate()
+/// rejects the job later.
+bool has_one_column(const FieldSpec* target) {
+  return target == nullptr ||
+         std::ranges::all_of(number_shape(*target), [](int64_t n) { return n == 1; });
 }
 
 }  // namespace
@@ -232,7 +227,8 @@ Result<void> complete_job(Job& job) {
   }
   for (OutputSpec& output : job.model.outputs) {
     if (output.metrics.empty())
-      output.metrics = default_metrics(output.loss, job.data.find_field(output.target));
+      output.metrics =
+          default_metrics(output.loss, has_one_column(job.data.find_field(output.target)));
   }
   job.model.options = {};
   // Fixed when the job is first completed, because another number of workers must not change the

@@ -1,13 +1,13 @@
 // Helpers and error texts of the visitor that reads a job (keys.h).
 #pragma once
 
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "shared/base/number_text.h"
 #include "shared/base/result.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/nearest_name.h"
@@ -40,13 +40,6 @@ inline std::string hint_for(std::string_view word, const std::vector<std::string
                             std::string_view say) {
   const std::string nearest = nearest_name(word, names);
   return nearest.empty() ? str(say, list_of(names)) : str("did you mean `", nearest, "`?");
-}
-
-/// Returns the shortest text that reads back as the same number.
-inline std::string number_text(double value) {
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return std::string(buffer, end.ptr);
 }
 
 /// Returns the value of a string that came from ${NAME} or from an override, read as TOML. Other

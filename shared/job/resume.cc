@@ -9,30 +9,66 @@
 namespace downpour {
 namespace {
 
-enum class Frozen : uint8_t { kNever, kInEpoch, kForRun };
+/// When keys may change. `keys` is a key, with [] for any index, or the start of keys, up to a `*`.
+struct Rule {
+  std::string_view keys;
+  Frozen frozen;
+};
 
-Frozen frozen(const std::string& key) {
-  const auto is = [&](const char* name) { return key == name; };
-  if (is("seed") || is("partitions") || is("optimizer.type")) return Frozen::kForRun;
-  if (key.starts_with("optimizer.rules[")) {
-    const bool kind = key.ends_with("].type") || key.ends_with("].variables");
-    return kind ? Frozen::kForRun : Frozen::kNever;
-  }
-  if (key.starts_with("model.")) {
-    const bool shown =
-        is("model.preset") || (key.starts_with("model.outputs[") && key.ends_with("].metrics"));
-    return shown ? Frozen::kNever : Frozen::kForRun;
-  }
-  if (key.starts_with("data.")) {
+// The first rule that names a key counts. `data.*` and `model.*` freeze keys that are added later.
+// An optimizer's settings besides its type may change. In the other tables every key has a rule.
+constexpr Rule kRules[] = {
+    {"name", Frozen::kNever},
+    {"base_dir", Frozen::kNever},
+    {"run_dir", Frozen::kNever},
+    {"seed", Frozen::kForRun},
+    {"partitions", Frozen::kForRun},
+    {"data.prefetch", Frozen::kNever},
+    {"data.parallelism", Frozen::kNever},
+    {"data.cache", Frozen::kNever},
+    {"data.memory", Frozen::kNever},
     // A run that met a bad record may resume with "skip": no batch after that record was applied.
-    const bool free = is("data.prefetch") || is("data.parallelism") || is("data.cache") ||
-                      is("data.memory") || is("data.bad_records") || is("data.bad_records_max");
-    return free ? Frozen::kNever : Frozen::kInEpoch;
+    {"data.bad_records", Frozen::kNever},
+    {"data.bad_records_max", Frozen::kNever},
+    {"data.*", Frozen::kInEpoch},
+    {"model.preset", Frozen::kNever},
+    {"model.outputs[].metrics", Frozen::kNever},
+    {"model.*", Frozen::kForRun},
+    {"optimizer.type", Frozen::kForRun},
+    {"optimizer.rules[].type", Frozen::kForRun},
+    {"optimizer.rules[].variables", Frozen::kForRun},
+    {"optimizer.*", Frozen::kNever},
+    {"train.steps", Frozen::kNever},
+    {"train.epochs", Frozen::kNever},
+    {"train.steps_per_epoch", Frozen::kInEpoch},
+    {"train.batch_size", Frozen::kInEpoch},
+    {"train.drop_remainder", Frozen::kInEpoch},
+    {"train.reduction", Frozen::kInEpoch},
+    {"train.mode", Frozen::kInEpoch},
+    {"train.in_flight", Frozen::kNever},
+    {"train.quarantine", Frozen::kNever},
+    {"train.on_nan", Frozen::kNever},
+    {"train.checkpoint.*", Frozen::kNever},
+    {"train.warm_start.*", Frozen::kNever},
+    {"eval.source", Frozen::kNever},
+    {"eval.holdout", Frozen::kInEpoch},
+    {"eval.every", Frozen::kNever},
+    {"eval.metrics", Frozen::kNever},
+    {"eval.keep_best", Frozen::kNever},
+    {"eval.early_stop.*", Frozen::kNever},
+    {"cluster.*", Frozen::kNever},
+};
+
+/// Returns the key without its indices: "model.layers[].dim".
+std::string without_indices(std::string_view key) {
+  std::string text;
+  bool inside = false;
+  for (const char c : key) {
+    if (c == ']') inside = false;
+    if (!inside) text += c;
+    if (c == '[') inside = true;
   }
-  const bool in_epoch = is("train.batch_size") || is("train.drop_remainder") ||
-                        is("train.reduction") || is("train.steps_per_epoch") || is("train.mode") ||
-                        is("eval.holdout");
-  return in_epoch ? Frozen::kInEpoch : Frozen::kNever;
+  return text;
 }
 
 using Flat = std::vector<std::pair<std::string, std::string>>;
@@ -49,6 +85,17 @@ Flat flatten(const Job& job) {
 
 }  // namespace
 
+std::optional<Frozen> frozen(std::string_view key) {
+  const std::string wanted = without_indices(key);
+  for (const Rule& rule : kRules) {
+    const bool named = rule.keys.ends_with('*')
+                           ? wanted.starts_with(rule.keys.substr(0, rule.keys.size() - 1))
+                           : wanted == rule.keys;
+    if (named) return rule.frozen;
+  }
+  return std::nullopt;
+}
+
 std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& now,
                                                  bool epoch_open) {
   std::vector<FrozenDifference> differences;
@@ -57,7 +104,7 @@ std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& no
   const std::map<std::string, std::string> is(now_flat.begin(), now_flat.end());
   const auto consider = [&](const std::string& key, const std::string& before,
                             const std::string& after) {
-    const Frozen kind = frozen(key);
+    const Frozen kind = frozen(key).value_or(Frozen::kForRun);
     if (kind == Frozen::kNever || (kind == Frozen::kInEpoch && !epoch_open) || before == after)
       return;
     differences.push_back({key, before, after, kind == Frozen::kForRun});

@@ -1,14 +1,24 @@
 // Resume: which keys of a job may change when a run resumes.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/base/result.h"
 #include "shared/job/job.h"
 
 namespace downpour {
+
+/// How long a key keeps its value when a run resumes.
+enum class Frozen : uint8_t { kNever, kInEpoch, kForRun };
+
+/// Returns how long a key ("train.batch_size", "model.layers[1].dim") is frozen, or nothing if
+/// resume.cc has no rule for it.
+std::optional<Frozen> frozen(std::string_view key);
 
 /// A key that must not change, with its value in the saved job and in the new one ("(none)":
 /// absent).

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
 
 #include "shared/base/names.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
-#include "shared/job/nearest_name.h"
+#include "shared/job/metric_names.h"
 #include "shared/job/toml_tree.h"
+#include "shared/job/validate_model.h"
+#include "shared/job/validate_support.h"
 
 namespace downpour {
 
@@ -23,31 +24,6 @@ bool gives_pieces(const Job& job) {
   return source.records > 0 || job.data.cache == Cache::kOff;
 }
 namespace {
-
-Error wrong(std::string what, std::string where, std::string hint, const char* id = "DP-2106") {
-  return Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
-}
-
-Error unknown_name(const char* kind, const std::string& name, std::string where,
-                   const std::vector<std::string>& names) {
-  const std::string nearest = nearest_name(name, names);
-  std::string hint = nearest.empty() ? "" : str("did you mean `", nearest, "`?");
-  if (nearest.empty() && names.size() <= 12) {
-    for (const std::string& known : names) hint += str(hint.empty() ? "there are: " : ", ", known);
-  }
-  return wrong(str("there is no ", kind, " `", name, "`"), std::move(where), std::move(hint),
-               "DP-2108");
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name[0] != '.' && name.size() <= 200 &&
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return uint8_t(c) >= 0x20 && c != '/' && c != 0x7f; });
-}
 
 /// Checks the keys of a field that only some formats have.
 Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
@@ -70,7 +46,7 @@ Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std
 }
 
 Result<void> check_top(const Job& job) {
-  if (!is_plain_name(job.name)) {
+  if (!can_be_named(job.name)) {
     return wrong(str("`", job.name, "` can't name a run"), "name",
                  "a name becomes a folder: no `/`");
   }
@@ -256,7 +232,7 @@ Result<void> check_fields(const DataSpec& data) {
   for (const FieldSpec& field : data.fields) {
     const std::string where = str("data.fields.", toml_key(field.name));
     names.push_back(field.name);
-    if (!is_plain_name(field.name)) {
+    if (!can_be_named(field.name)) {
       return wrong(str("`", field.name, "` can't name a field"), where, "no `/`, no leading dot");
     }
     DP_TRY_VOID(check_place(data, field, where));
@@ -289,148 +265,6 @@ Result<void> check_fields(const DataSpec& data) {
   return {};
 }
 
-struct Names {
-  std::vector<std::string> fields, layers;
-};
-
-Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::string& where,
-                         const Names& names) {
-  const auto need = [&](bool good, const char* key, const char* what,
-                        const char* hint) -> Result<void> {
-    if (good) return {};
-    return wrong(str("layer `", layer.name, "` ", what), where + key, hint, "DP-2107");
-  };
-  if (layer.name.empty() || !is_plain_name(layer.name) ||
-      layer.name.find('*') != std::string::npos) {
-    return wrong(str("a layer can't be named `", layer.name, "`"), where + ".name",
-                 "name = \"tower\"");
-  }
-  if (contains(names.layers, layer.name)) {
-    return wrong(str("two layers are named `", layer.name, "`"), where + ".name", "each name once",
-                 "DP-2108");
-  }
-  DP_TRY_VOID(need(!layer.type.empty(), ".type", "has no type", "type = \"dense\""));
-  DP_TRY_VOID(need(!layer.inputs.empty(), ".inputs", "has no inputs",
-                   "inputs = [\"field or earlier layer\"]"));
-  DP_TRY_VOID(need(layer.type != "embedding" || layer.dim > 0, ".dim", "has no dim", "dim = 16"));
-  DP_TRY_VOID(need(layer.type != "dense" || !layer.units.empty(), ".units", "has no units",
-                   "units = [64, 32, 1]"));
-  for (const std::string& input : layer.inputs) {
-    const bool is_field = contains(names.fields, input), is_layer = contains(names.layers, input);
-    if (!is_field && !is_layer) {
-      std::vector<std::string> known = names.fields;
-      known.insert(known.end(), names.layers.begin(), names.layers.end());
-      return unknown_name("field or earlier layer", input, where + ".inputs", known);
-    }
-    if (is_field && is_layer) {
-      return wrong(str("`", input, "` is a field and a layer"), where + ".inputs",
-                   "rename the layer", "DP-2108");
-    }
-    const bool sparse = is_field && is_sparse(*job.data.find_field(input));
-    const bool takes_sparse = layer.type == "linear" || layer.type == "embedding";
-    if (sparse && !takes_sparse) {
-      return wrong(
-          str("layer `", layer.name, "` (", layer.type, ") can't read the keys of `", input, "`"),
-          where + ".inputs", "put an embedding between them");
-    }
-    if (layer.type == "embedding" && !sparse) {
-      return wrong(
-          str("the embedding `", layer.name, "` needs keys, and `", input, "` gives numbers"),
-          where + ".inputs",
-          "a string, an int64 with { op = \"identity\" } or \"hash\", or a bag gives keys");
-    }
-  }
-  if (const std::string* name = first_repeated(layer.inputs)) {
-    return wrong(str("layer `", layer.name, "` reads `", *name, "` twice"), where + ".inputs",
-                 "each input once", "DP-2108");
-  }
-  return {};
-}
-
-/// Checks that names are unique. Layers, outputs and fields share one namespace. Exception: an
-/// output may have the name of its own layer, and then its target may have that name, too.
-Result<void> check_clashes(const Job& job, const Names& names) {
-  std::set<std::string> own;
-  for (const OutputSpec& output : job.model.outputs) {
-    if (output.name == output.input) own.insert(output.name);
-  }
-  for (size_t i = 0; i < names.layers.size(); ++i) {
-    if (!contains(names.fields, names.layers[i]) || own.contains(names.layers[i])) continue;
-    return wrong(str("`", names.layers[i], "` is a field and a layer"),
-                 str("model.layers[", i, "].name"), "rename the layer", "DP-2108");
-  }
-  for (size_t i = 0; i < job.model.outputs.size(); ++i) {
-    const std::string& name = job.model.outputs[i].name;
-    if (own.contains(name)) continue;
-    if (!contains(names.fields, name) && !contains(names.layers, name)) continue;
-    return wrong(str("the output's name `", name, "` is taken"), str("model.outputs[", i, "].name"),
-                 "an output may share only its own layer's name", "DP-2108");
-  }
-  return {};
-}
-
-std::vector<std::string> metrics_of(const std::string& loss) {
-  if (loss == "logistic") return {"auc", "logloss", "accuracy", "calibration", "rmse"};
-  if (loss == "softmax_cross_entropy") return {"accuracy", "logloss"};
-  return {"rmse"};
-}
-
-Result<void> check_output(const Job& job, const OutputSpec& output, const std::string& where,
-                          const Names& names) {
-  if (!is_plain_name(output.name)) {
-    return wrong("an output has no name", where + ".name", "name = \"click\"", "DP-2107");
-  }
-  if (output.loss.empty()) {
-    return wrong(str("output `", output.name, "` has no loss"), where + ".loss",
-                 "loss = \"logistic\", \"softmax_cross_entropy\" or \"squared\"", "DP-2107");
-  }
-  if (!contains(names.layers, output.input)) {
-    return unknown_name("layer", output.input, where + ".input", names.layers);
-  }
-  for (const auto& [key, name] :
-       {std::pair{".target", output.target}, {".weights", output.weights}}) {
-    if (name.empty() && std::string_view(key) == ".weights") continue;
-    const FieldSpec* field = job.data.find_field(name);
-    if (field == nullptr) return unknown_name("field", name, where + key, names.fields);
-    if (is_sparse(*field)) {
-      return wrong(str("output `", output.name, "` needs numbers, and `", name, "` gives keys"),
-                   where + key, "a text label needs positive = [\"...\"] in its field");
-    }
-  }
-  for (const std::string& metric : output.metrics) {
-    if (!contains(metrics_of(output.loss), metric)) {
-      return unknown_name(str("metric of a ", output.loss, " output").c_str(), metric,
-                          where + ".metrics", metrics_of(output.loss));
-    }
-  }
-  return {};
-}
-
-Result<void> check_model(const Job& job) {
-  Names names;
-  for (const FieldSpec& field : job.data.fields) names.fields.push_back(field.name);
-  for (size_t i = 0; i < job.model.layers.size(); ++i) {
-    DP_TRY_VOID(check_layer(job, job.model.layers[i], str("model.layers[", i, "]"), names));
-    names.layers.push_back(job.model.layers[i].name);
-  }
-  if (job.model.outputs.empty()) {
-    return wrong("the model has no outputs", "model.outputs",
-                 "model.outputs = [{ name = \"click\", input = \"logit\", loss = \"logistic\", "
-                 "target = \"label\" }]",
-                 "DP-2107");
-  }
-  std::vector<std::string> outputs;
-  for (size_t i = 0; i < job.model.outputs.size(); ++i) {
-    DP_TRY_VOID(check_output(job, job.model.outputs[i], str("model.outputs[", i, "]"), names));
-    outputs.push_back(job.model.outputs[i].name);
-  }
-  if (const std::string* name = first_repeated(outputs)) {
-    return wrong(str("two outputs are named `", *name, "`"), "model.outputs", "each name once",
-                 "DP-2108");
-  }
-  return check_clashes(job, names);
-}
-
 Result<void> check_eval(const Job& job) {
   if (!job.eval.source.empty() && job.eval.holdout > 0) {
     return wrong("`eval` has both a source and a holdout", "eval.holdout", "keep one of them");
@@ -447,7 +281,7 @@ Result<void> check_eval(const Job& job) {
     bool known = job.model.outputs.empty();
     std::vector<std::string> all;
     for (const OutputSpec& output : job.model.outputs) {
-      for (const std::string& name : metrics_of(output.loss)) all.push_back(name);
+      for (const std::string& name : selectable_metrics(output.loss)) all.push_back(name);
     }
     known = known || contains(all, metric);
     if (!known) return unknown_name("metric of these outputs", metric, "eval.metrics", all);
@@ -509,7 +343,7 @@ Result<void> validate(const Job& job) {
     return wrong("the model has no layers", "model.layers",
                  "model.preset = \"wide_deep\", or layers", "DP-2107");
   }
-  DP_TRY_VOID(check_model(job));
+  DP_TRY_VOID(validate_model(job));
   DP_TRY_VOID(check_rules(job));
   return check_eval(job);
 }

@@ -26,29 +26,6 @@ double class_entropy(const std::vector<uint64_t>& counts) {
 
 }  // namespace
 
-const std::vector<std::string>& supported_metrics(std::string_view loss) {
-  static const std::vector<std::string> logistic = {"auc",  "logloss",     "accuracy",
-                                                    "rmse", "calibration", "loss"};
-  static const std::vector<std::string> softmax = {"accuracy", "logloss", "loss"};
-  static const std::vector<std::string> squared = {"rmse", "calibration", "loss"};
-  static const std::vector<std::string> none;
-  if (loss == "logistic") return logistic;
-  if (loss == "softmax_cross_entropy") return softmax;
-  if (loss == "squared") return squared;
-  return none;
-}
-
-const std::vector<std::string>& default_metrics(std::string_view loss) {
-  static const std::vector<std::string> logistic = {"auc", "logloss"};
-  static const std::vector<std::string> softmax = {"accuracy", "logloss"};
-  static const std::vector<std::string> squared = {"rmse"};
-  static const std::vector<std::string> none;
-  if (loss == "logistic") return logistic;
-  if (loss == "softmax_cross_entropy") return softmax;
-  if (loss == "squared") return squared;
-  return none;
-}
-
 MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics) {
   const OutputSums& sums = metrics.sums;
   const std::string text(name);

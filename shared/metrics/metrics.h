@@ -18,17 +18,6 @@ struct MetricValue {
   bool higher_is_better = false;  // false for calibration too, whose best value is 1
 };
 
-/// Returns the metrics that a loss ("logistic", "softmax_cross_entropy", "squared") supports.
-/// Returns an empty list for an unknown loss.
-/// - logistic: auc, logloss, accuracy, rmse, calibration, loss
-/// - softmax_cross_entropy: accuracy, logloss, loss
-/// - squared: rmse, calibration, loss
-const std::vector<std::string>& supported_metrics(std::string_view loss);
-
-/// Returns the metrics of a job that names none: auc and logloss for logistic, accuracy and logloss
-/// for softmax_cross_entropy, rmse for squared.
-const std::vector<std::string>& default_metrics(std::string_view loss);
-
 /// Computes one metric. An unknown name is a programmer error, because building the job checks the
 /// names.
 /// - "loss", "logloss": loss / weight

@@ -1,14 +1,15 @@
 #include "shared/model/compile.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
-#include <set>
+#include <string_view>
 #include <utility>
 
+#include "shared/base/check.h"
 #include "shared/job/field_output.h"
-#include "shared/job/nearest_name.h"
-#include "shared/metrics/metrics.h"
+#include "shared/job/layers.h"
 #include "shared/model/layout.h"
 #include "shared/model/variable_set.h"
 
@@ -21,26 +22,18 @@ constexpr uint64_t kWidthMax = 1 << 20;         // floats per record in one valu
 constexpr uint64_t kDenseFloatsMax = 1U << 28;  // of one dense variable: 1 GiB
 constexpr float kEmbeddingScale = 0.05F;
 
-const std::vector<std::string> kLayerTypes = {"linear",  "embedding", "dense", "relu",
-                                              "sigmoid", "concat",    "add"};
-const std::vector<std::string> kLosses = {"logistic", "softmax_cross_entropy", "squared"};
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
+Loss loss_of(const std::string& name) {
+  if (name == "logistic") return Loss::kLogistic;
+  if (name == "softmax_cross_entropy") return Loss::kSoftmax;
+  DP_CHECK(name == "squared", name);
+  return Loss::kSquared;
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
-  const std::string nearest = nearest_name(word, names);
-  return nearest.empty() ? "one of: " + join(names) : "did you mean '" + nearest + "'?";
-}
-
-std::optional<Activation> parse_activation(const std::string& name) {
-  if (name.empty() || name == "linear") return Activation::kNone;
+Activation activation_of(const std::string& name) {
   if (name == "relu") return Activation::kRelu;
   if (name == "sigmoid") return Activation::kSigmoid;
-  return std::nullopt;
+  DP_CHECK(name.empty(), name);
+  return Activation::kNone;
 }
 
 /// The default is that of He et al. 2015 before a relu, otherwise that of Glorot and Bengio 2010.
@@ -55,10 +48,6 @@ class Compiler final {
   explicit Compiler(const Job& job) : job_(job), variables_(job) {}
 
   Result<Program> run() {
-    if (job_.model.outputs.empty()) {
-      where_ = "model.outputs";
-      return error("the model has no output", "give one an input, a loss and a target");
-    }
     for (size_t i = 0; i < job_.model.layers.size(); ++i) {
       where_ = str("model.layers[", i, "] (", job_.model.layers[i].name, ")");
       DP_TRY_VOID(add_layer(job_.model.layers[i]));
@@ -132,33 +121,15 @@ class Compiler final {
     return value;
   }
 
-  Error unknown_name(const std::string& name) const {
-    std::vector<std::string> names;
-    for (const auto& [layer, value] : layers_) names.push_back(layer);
-    for (const FieldSpec& field : job_.data.fields) names.push_back(field.name);
-    for (const LayerSpec& layer : job_.model.layers) {
-      if (layer.name == name) {
-        return error(str("'", name, "' is not an earlier layer"),
-                     "a layer reads fields and the layers above it: change the order");
-      }
-    }
-    return error(str("no field or layer is named '", name, "'"), did_you_mean(name, names));
-  }
-
   Result<Inputs> find_inputs(const LayerSpec& layer) {
-    if (layer.inputs.empty()) return error("the layer has no inputs", "inputs = [\"...\"]");
     Inputs inputs;
-    std::set<std::string> seen;
     for (const std::string& name : layer.inputs) {
-      if (layer.type != "add" && !seen.insert(name).second) {
-        return error(str("input '", name, "' stands twice"));
-      }
       if (const auto found = layers_.find(name); found != layers_.end()) {
         inputs.values.push_back(found->second);
         continue;
       }
       const FieldSpec* field = job_.data.find_field(name);
-      if (field == nullptr) return unknown_name(name);
+      DP_CHECK(field != nullptr, layer.name, name);
       if (is_sparse(*field)) {
         inputs.keys.push_back(name);
       } else {
@@ -191,27 +162,32 @@ class Compiler final {
   }
 
   Result<void> add_layer(const LayerSpec& layer) {
-    if (layer.name.empty()) return error("the layer has no name");
-    if (layers_.contains(layer.name)) return error("another layer has this name");
+    struct Translation {
+      std::string_view type;
+      Result<ValueId> (Compiler::*add)(const LayerSpec& layer, const Inputs& inputs);
+    };
+    static constexpr std::array kTranslations{Translation{"linear", &Compiler::add_linear},
+                                              Translation{"embedding", &Compiler::add_embedding},
+                                              Translation{"dense", &Compiler::add_dense},
+                                              Translation{"relu", &Compiler::add_activation},
+                                              Translation{"sigmoid", &Compiler::add_activation},
+                                              Translation{"concat", &Compiler::add_concat},
+                                              Translation{"add", &Compiler::add_sum}};
+    // Every type of shared/job/layers.h has a translation, in the same order.
+    static_assert(
+        std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
+                           [](const LayerInfo& info) { return std::string_view(info.type); }));
+
     if (job_.data.find_field(layer.name) != nullptr) return error("a field has this name");
-    if (std::find(kLayerTypes.begin(), kLayerTypes.end(), layer.type) == kLayerTypes.end()) {
-      return error(str("no layer type is called '", layer.type, "'"),
-                   did_you_mean(layer.type, kLayerTypes));
-    }
+    const LayerInfo* type = find_layer_type(layer.type);
+    DP_CHECK(type != nullptr && !layer.inputs.empty(), layer.name, layer.type);
+    DP_CHECK(!type->needs_units || !layer.units.empty(), layer.name);
     DP_TRY(const Inputs inputs, find_inputs(layer));
-    const bool keys = layer.type == "linear" || layer.type == "embedding";
-    if (!keys && !inputs.keys.empty()) {
-      return error(
-          str("'", inputs.keys[0], "' is a field of keys, and ", layer.type, " reads numbers"),
-          "put an embedding or a linear layer between them");
-    }
-    DP_TRY(const ValueId value, layer.type == "linear"      ? add_linear(layer, inputs)
-                                : layer.type == "embedding" ? add_embedding(layer, inputs)
-                                : layer.type == "dense"     ? add_dense(layer, inputs)
-                                : layer.type == "add"       ? add_sum(inputs)
-                                : layer.type == "concat"    ? concat(inputs.values)
-                                                            : add_activation(layer, inputs));
-    layers_[layer.name] = value;
+    DP_CHECK(type->reads_keys || inputs.keys.empty(), layer.name);
+    DP_CHECK(type->reads_numbers || inputs.values.empty(), layer.name);
+    DP_TRY(const ValueId value,
+           (this->*kTranslations[size_t(type - kLayers.data())].add)(layer, inputs));
+    DP_CHECK(layers_.emplace(layer.name, value).second, layer.name);
     return {};
   }
 
@@ -252,17 +228,7 @@ class Compiler final {
   }
 
   Result<ValueId> add_embedding(const LayerSpec& layer, const Inputs& inputs) {
-    if (!inputs.values.empty()) {
-      return error("an embedding reads fields of keys only",
-                   "feed numbers to a separate dense layer, or hash the field");
-    }
     if (layer.dim < 1 || layer.dim > kDimMax) return error(str("dim must be 1 to ", kDimMax));
-    if (layer.pool != "sum" && layer.pool != "mean") {
-      return error(str("pool is '", layer.pool, "'"), "\"sum\" or \"mean\"");
-    }
-    if (!layer.table.empty() && layer.table != "shared") {
-      return error(str("table is '", layer.table, "'"), "\"shared\", or nothing for one a field");
-    }
     const uint64_t width = uint64_t{layer.dim} * inputs.keys.size();
     if (width > kWidthMax) return error(str("it gives more than ", kWidthMax, " columns"));
     const InitSpec init = layer.init.value_or(InitSpec{InitType::kUniform, kEmbeddingScale});
@@ -295,20 +261,15 @@ class Compiler final {
   }
 
   Result<ValueId> add_dense(const LayerSpec& layer, const Inputs& inputs) {
-    const std::optional<Activation> between = parse_activation(layer.activation);
-    const std::optional<Activation> last = parse_activation(layer.last);
-    if (!between || !last) {
-      const std::string& name = between ? layer.last : layer.activation;
-      return error(str("no activation is called '", name, "'"), "relu, sigmoid, or \"\" for none");
-    }
-    if (layer.units.empty()) return error("a dense layer needs units", "units = [64, 32, 1]");
+    const Activation between = activation_of(layer.activation);
+    const Activation last = activation_of(layer.last);
     DP_TRY(ValueId value, concat(inputs.values));
     for (size_t i = 0; i < layer.units.size(); ++i) {
       const uint32_t units = layer.units[i];
       if (units < 1 || units > kUnitsMax) return error(str("units must be 1 to ", kUnitsMax));
       DP_TRY_VOID(check_kernel({value}, units));
       DenseOp op;
-      op.activation = i + 1 == layer.units.size() ? *last : *between;
+      op.activation = i + 1 == layer.units.size() ? last : between;
       const std::string prefix = str(layer.name, "/", i);
       const uint32_t in = program_.values[value].width;
       op.kernel = variables_.add_dense(prefix + "/kernel", {in, units},
@@ -324,7 +285,7 @@ class Compiler final {
 
   Result<ValueId> add_activation(const LayerSpec& layer, const Inputs& inputs) {
     ActivationOp op;
-    op.activation = *parse_activation(layer.type);
+    op.activation = activation_of(layer.type);
     DP_TRY(op.input, concat(inputs.values));
     ++values_[op.input].uses;
     const Value input = program_.values[op.input];
@@ -333,7 +294,11 @@ class Compiler final {
     return op.output;
   }
 
-  Result<ValueId> add_sum(const Inputs& inputs) {
+  Result<ValueId> add_concat(const LayerSpec& /*layer*/, const Inputs& inputs) {
+    return concat(inputs.values);
+  }
+
+  Result<ValueId> add_sum(const LayerSpec& /*layer*/, const Inputs& inputs) {
     AddOp op;
     const uint32_t width = program_.values[inputs.values[0]].width;
     bool needs_gradient = false;
@@ -351,42 +316,23 @@ class Compiler final {
     return op.output;
   }
 
-  /// Checks that a field can give a target or weights: numbers, or texts that are read as 0 and 1.
-  /// Returns its width.
-  Result<uint64_t> number_field(const std::string& name, const char* role) const {
+  /// Returns the width of the field that gives a target or weights.
+  Result<uint64_t> number_field(const std::string& name) const {
     const FieldSpec* field = job_.data.find_field(name);
-    if (field == nullptr) {
-      std::vector<std::string> names;
-      for (const FieldSpec& f : job_.data.fields) names.push_back(f.name);
-      return error(str("its ", role, " '", name, "' is no field"), did_you_mean(name, names));
-    }
-    if (is_sparse(*field)) {
-      return error(str("its ", role, " '", name, "' is a field of keys, not of numbers"),
-                   "give it type = \"float32\", or positive = [...] for texts that read as 1");
-    }
+    DP_CHECK(field != nullptr && !is_sparse(*field), name);
     return width_of(*field);
   }
 
   Result<void> add_output(const OutputSpec& spec) {
     const auto layer = layers_.find(spec.input);
-    if (layer == layers_.end()) {
-      std::vector<std::string> names;
-      for (const auto& [name, value] : layers_) names.push_back(name);
-      return error(str("its input '", spec.input, "' is no layer"),
-                   did_you_mean(spec.input, names));
-    }
-    if (!output_names_.insert(spec.name).second) return error("another output has this name");
+    DP_CHECK(layer != layers_.end(), spec.input);
     if (!(spec.weight >= 0.0F) || std::isinf(spec.weight)) return error("its weight is below 0");
     Output output;
     output.input = layer->second;
     output.width = program_.values[output.input].width;
     output.weight = spec.weight;
-    const auto loss = std::find(kLosses.begin(), kLosses.end(), spec.loss);
-    if (loss == kLosses.end()) {
-      return error(str("no loss is called '", spec.loss, "'"), did_you_mean(spec.loss, kLosses));
-    }
-    output.loss = Loss(loss - kLosses.begin());
-    DP_TRY(const uint64_t width, number_field(spec.target, "target"));
+    output.loss = loss_of(spec.loss);
+    DP_TRY(const uint64_t width, number_field(spec.target));
     if (output.loss == Loss::kSoftmax) {
       if (width != 1) return error(str("target '", spec.target, "' must be one class number"));
       if (output.width < 2) {
@@ -405,12 +351,7 @@ class Compiler final {
   }
 
   Result<void> check_metrics(const OutputSpec& spec, uint32_t width) const {
-    const std::vector<std::string>& known = supported_metrics(spec.loss);
     for (const std::string& metric : spec.metrics) {
-      if (std::find(known.begin(), known.end(), metric) == known.end()) {
-        return error(str("loss ", spec.loss, " has no metric '", metric, "'"),
-                     did_you_mean(metric, known));
-      }
       if (metric == "auc" && width != 1) {
         return error(str("auc ranks one column, and '", spec.input, "' has ", width),
                      "say metrics = [\"logloss\"], or give each column an output of its own");
@@ -422,7 +363,7 @@ class Compiler final {
   Result<void> add_weights(size_t i) {
     const OutputSpec& spec = job_.model.outputs[i];
     if (spec.weights.empty()) return {};
-    DP_TRY(const uint64_t width, number_field(spec.weights, "field of weights"));
+    DP_TRY(const uint64_t width, number_field(spec.weights));
     if (width != 1) return error(str("weights '", spec.weights, "' must be one number a record"));
     program_.outputs[i].weights = float_column(*job_.data.find_field(spec.weights), 1);
     return {};
@@ -447,7 +388,6 @@ class Compiler final {
   std::map<std::string, ValueId> layers_;
   std::map<std::string, ValueId> float_values_;
   std::map<std::vector<ValueId>, ValueId> concats_;
-  std::set<std::string> output_names_;
 };
 
 }  // namespace

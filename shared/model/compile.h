@@ -1,4 +1,4 @@
-// compile: checks a job's layers and outputs and turns them into a Program.
+// compile: turns a job's layers and outputs into a Program.
 #pragma once
 
 #include "shared/base/result.h"
@@ -6,7 +6,8 @@
 
 namespace downpour::model {
 
-/// Compiles the model of `job`. Errors: kConfig. `where` is "model.layers[2] (tower)" or
+/// Compiles the model of a job that validate_model() accepts. Errors: kConfig if widths do not
+/// match or are too large, and if nothing reads a layer. `where` is "model.layers[2] (tower)" or
 /// "model.outputs[0] (click)"; the hint says what to change.
 Result<Program> compile(const Job& job);
 

@@ -100,20 +100,23 @@ void forward(const Chunk& c, const ActivationOp& op) {
            value_of(c, op.input).width, op.activation);
 }
 
-void forward(const Chunk& c, const AddOp& op) {
-  const Matrix out = output_place(c, op.output);
-  const size_t width = value_of(c, op.output).width;
-  for (size_t i = 0; i < op.parts.size(); ++i) {
-    copy(c.value(op.parts[i].value), out, c.rows.count(), width, i > 0);
+/// An operation of combine.h.
+template <typename Op>
+concept Combination = requires(const Op& op) {
+  op.parts;
+};
+
+std::span<const PartView> part_views(const Chunk& c, std::span<const Part> parts) {
+  c.arena.parts.clear();
+  for (const Part& part : parts) {
+    c.arena.parts.push_back({c.value(part.value), value_of(c, part.value).width, part.column});
   }
+  return c.arena.parts;
 }
 
-void forward(const Chunk& c, const ConcatOp& op) {
-  const Matrix out = output_place(c, op.output);
-  for (const Part& part : op.parts) {
-    copy(c.value(part.value), {out.data + part.column, out.stride}, c.rows.count(),
-         value_of(c, part.value).width, false);
-  }
+template <Combination Op>
+void forward(const Chunk& c, const Op& op) {
+  op.forward(part_views(c, op.parts), c.rows.count(), output_place(c, op.output));
 }
 
 // Backward pass. The gradient of the output is complete. Each overload sets, or adds to, the
@@ -176,20 +179,15 @@ void backward(const Chunk& c, const ActivationOp& op) {
                     value_of(c, op.input).width, op.activation, op.accumulate_gradient);
 }
 
-void backward_parts(const Chunk& c, std::span<const Part> parts, ConstMatrix d) {
-  for (const Part& part : parts) {
+template <Combination Op>
+void backward(const Chunk& c, const Op& op) {
+  const std::span<const PartView> inputs = part_views(c, op.parts);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Part& part = op.parts[i];
     if (!value_of(c, part.value).needs_gradient) continue;
-    copy({d.data + part.column, d.stride}, c.gradient(part.value), c.rows.count(),
-         value_of(c, part.value).width, part.accumulate_gradient);
+    op.backward(inputs, i, c.rows.count(), c.gradient(op.output), c.gradient(part.value),
+                part.accumulate_gradient);
   }
-}
-
-void backward(const Chunk& c, const AddOp& op) {
-  backward_parts(c, op.parts, c.gradient(op.output));
-}
-
-void backward(const Chunk& c, const ConcatOp& op) {
-  backward_parts(c, op.parts, c.gradient(op.output));
 }
 
 ValueId output_of(const Op& op) {

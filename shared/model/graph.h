@@ -24,8 +24,8 @@ using BatchMetrics = std::vector<OutputMetrics>;
 
 class Graph {
  public:
-  /// Builds the graph from the job's (expanded) model, fields and optimizer rules.
-  /// Errors: kConfig. `where` is "model.layers[2] (tower)" and the like.
+  /// Builds the graph from the model, fields and optimizer rules of a job that validate_model()
+  /// accepts. Errors: kConfig, as for compile().
   static Result<std::unique_ptr<Graph>> build(const Job& job);
   ~Graph();
 

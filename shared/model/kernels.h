@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "shared/model/activation.h"
 #include "shared/model/gemm.h"
-#include "shared/model/program.h"
 #include "shared/tensor/batch.h"
 
 namespace downpour::model {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
+#include <variant>
 
 namespace downpour::model {
 namespace {
@@ -132,21 +134,21 @@ void order_gradients(Program& program, const std::vector<ValueUse>& uses) {
   };
   for (Output& output : program.outputs) visit(output.input, output.accumulate_gradient);
   for (size_t i = program.ops.size(); i-- > 0;) {
-    Op& op = program.ops[i];
-    if (auto* dense = std::get_if<DenseOp>(&op)) {
-      find_gradient_columns(program, uses, dense->input, dense->gradient_begin,
-                            dense->gradient_end);
-      visit(dense->input, dense->accumulate_gradient);
-    } else if (auto* activation = std::get_if<ActivationOp>(&op)) {
-      visit(activation->input, activation->accumulate_gradient);
-    } else if (auto* add = std::get_if<AddOp>(&op)) {
-      for (Part& part : add->parts) visit(part.value, part.accumulate_gradient);
-    } else if (auto* concat = std::get_if<ConcatOp>(&op)) {
-      for (Part& part : concat->parts) visit(part.value, part.accumulate_gradient);
-    } else if (auto* pool = std::get_if<PoolOp>(&op)) {
-      pool->saved_column = program.saved_floats;
-      program.saved_floats += program.values[pool->output].width;
-    }
+    std::visit(
+        [&]<typename T>(T& op) {
+          if constexpr (requires { op.parts; }) {
+            for (Part& part : op.parts) visit(part.value, part.accumulate_gradient);
+          } else if constexpr (std::is_same_v<T, PoolOp>) {
+            op.saved_column = program.saved_floats;
+            program.saved_floats += program.values[op.output].width;
+          } else {
+            if constexpr (std::is_same_v<T, DenseOp>) {
+              find_gradient_columns(program, uses, op.input, op.gradient_begin, op.gradient_end);
+            }
+            visit(op.input, op.accumulate_gradient);
+          }
+        },
+        program.ops[i]);
   }
 }
 

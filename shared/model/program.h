@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "shared/job/job.h"
+#include "shared/model/activation.h"
+#include "shared/model/combine.h"
 #include "shared/tensor/batch.h"
 #include "shared/tensor/variables.h"
 
 namespace downpour::model {
 
-using ValueId = uint32_t;
 constexpr uint32_t kNoIndex = UINT32_MAX;
 
-enum class Activation : uint8_t { kNone, kRelu, kSigmoid };
 enum class Loss : uint8_t { kLogistic, kSoftmax, kSquared };
 
 /// An activation: [rows of a chunk, width]. Its gradient has the same place in a second set of
@@ -82,22 +82,6 @@ struct ActivationOp {
   ValueId output = 0;
   Activation activation = Activation::kRelu;
   bool accumulate_gradient = false;
-};
-
-/// A part of a sum or of a concatenation.
-struct Part {
-  ValueId value = 0;
-  uint32_t column = 0;  // concatenation: first column in the output
-  bool accumulate_gradient = false;
-};
-struct AddOp {
-  std::vector<Part> parts;
-  ValueId output = 0;
-};
-/// Copies the parts that are not already placed in the output's buffer.
-struct ConcatOp {
-  std::vector<Part> parts;
-  ValueId output = 0;
 };
 
 /// A PoolOp whose output only one DenseOp reads. A KeyedProduct can replace the pooling and that

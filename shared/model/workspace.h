@@ -6,6 +6,7 @@
 
 #include "shared/metrics/auc.h"
 #include "shared/metrics/sums.h"
+#include "shared/model/combine.h"
 #include "shared/model/float_buffer.h"
 #include "shared/model/kernels.h"
 #include "shared/model/keyed_product.h"
@@ -18,6 +19,7 @@ struct Arena {
   FloatBuffer gradients;  // chunk_rows * row_floats
   FloatBuffer scratch;    // chunk_rows * widest output
   std::vector<BagView> bags;
+  std::vector<PartView> parts;  // inputs of the current combination
 };
 
 /// Metric sums of one slot of records, per output.

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "shared/tensor/variables.h"
+#include "shared/tensor/optimizers.h"
 
 namespace downpour::optim {
 
@@ -14,6 +14,9 @@ struct Adagrad {
   void operator()(float g, float& w, float& a) const {
     a += g * g;
     w -= rate_ * g / (std::sqrt(a) + epsilon_);
+  }
+  void start(const OptimizerSpec& spec, float /*w*/, float& a) const {
+    a = spec.initial_accumulator;
   }
 
  private:

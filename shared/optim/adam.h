@@ -6,8 +6,9 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
-#include "shared/tensor/variables.h"
+#include "shared/tensor/optimizers.h"
 
 namespace downpour::optim {
 
@@ -18,6 +19,16 @@ struct Adam {
     m = beta1_ * m + (1.0F - beta1_) * g;
     v = beta2_ * v + (1.0F - beta2_) * (g * g);
     w -= rate_ * m / (std::sqrt(v) + epsilon_);
+  }
+  void start(const OptimizerSpec& /*spec*/, float /*w*/, float& m, float& v) const {
+    m = 0.0F;
+    v = 0.0F;
+  }
+  /// Returns lr_t; `step` is t, counted from 1.
+  static float step_rate(const OptimizerSpec& spec, uint64_t step) {
+    const double t = double(step);
+    return float(double(spec.learning_rate) * std::sqrt(1.0 - std::pow(double(spec.beta2), t)) /
+                 (1.0 - std::pow(double(spec.beta1), t)));
   }
 
  private:

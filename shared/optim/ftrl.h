@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "shared/tensor/variables.h"
+#include "shared/tensor/optimizers.h"
 
 namespace downpour::optim {
 
@@ -25,10 +25,10 @@ struct Ftrl {
     n = n_new;
     w = std::fabs(z_new) <= l1_ ? 0.0F : weight;
   }
-  /// Returns the initial z of a row with initial weight `w` and initial `n`.
-  float start(float w, float n) const {
-    if (w == 0.0F) return 0.0F;
-    return -w * ((beta_ + std::sqrt(n)) * inverse_alpha_ + l2_) - std::copysign(l1_, w);
+  void start(const OptimizerSpec& spec, float w, float& z, float& n) const {
+    n = spec.initial_accumulator;
+    z = w == 0.0F ? 0.0F
+                  : -w * ((beta_ + std::sqrt(n)) * inverse_alpha_ + l2_) - std::copysign(l1_, w);
   }
 
  private:

@@ -4,7 +4,7 @@
 // starts at 0.
 #pragma once
 
-#include "shared/tensor/variables.h"
+#include "shared/tensor/optimizers.h"
 
 namespace downpour::optim {
 
@@ -15,6 +15,7 @@ struct Momentum {
     v = mu_ * v + g;
     w -= rate_ * (kNesterov ? g + mu_ * v : v);
   }
+  void start(const OptimizerSpec& /*spec*/, float /*w*/, float& v) const { v = 0.0F; }
 
  private:
   float rate_;

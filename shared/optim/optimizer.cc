@@ -1,7 +1,5 @@
 #include "shared/optim/optimizer.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "shared/base/check.h"
@@ -53,6 +51,18 @@ inline void update_row(const Rule& rule, float* row, const UnalignedFloat* g, ui
   }
 }
 
+/// Writes the initial slots of one row.
+template <typename Rule, uint32_t kSlots>
+void start_row(const Rule& rule, const OptimizerSpec& spec, uint32_t dim, float* row) {
+  [[maybe_unused]] float* const s0 = row + dim;
+  [[maybe_unused]] float* const s1 = row + 2 * size_t(dim);
+#pragma GCC ivdep
+  for (uint32_t i = 0; i < dim; ++i) {
+    if constexpr (kSlots == 1) rule.start(spec, row[i], s0[i]);
+    if constexpr (kSlots == 2) rule.start(spec, row[i], s0[i], s1[i]);
+  }
+}
+
 /// Updates many rows. `kOwnRates`: each update has its own rate. `kDim`: as for update_row().
 template <typename Rule, uint32_t kSlots, bool kOwnRates, uint32_t kDim>
 void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const RowUpdate> updates,
@@ -72,63 +82,65 @@ void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const Ro
   }
 }
 
-template <typename Rule, uint32_t kSlots, bool kOwnRates>
-UpdateRows kernel_of(uint32_t dim) {
-  if (dim == 1) return update_rows<Rule, kSlots, kOwnRates, 1>;
-  if (dim == 16) return update_rows<Rule, kSlots, kOwnRates, 16>;
-  return update_rows<Rule, kSlots, kOwnRates, 0>;
+/// An optimizer at compile time: its entry in kOptimizers and its rule.
+template <OptimizerType kType, typename RuleOfType>
+struct Choice {
+  using Rule = RuleOfType;
+  static constexpr OptimizerInfo kInfo = kOptimizers.at(size_t(kType));
+  static_assert(kInfo.slots <= 2, "extend update_row() and start_row() for a third slot");
+};
+
+/// Calls `f` with the Choice of an optimizer.
+template <typename F>
+auto choose(const OptimizerSpec& spec, const F& f) {
+  switch (spec.type) {
+    case OptimizerType::kSgd:
+      return f(Choice<OptimizerType::kSgd, Sgd>{});
+    case OptimizerType::kMomentum:
+      return spec.nesterov ? f(Choice<OptimizerType::kMomentum, Momentum<true>>{})
+                           : f(Choice<OptimizerType::kMomentum, Momentum<false>>{});
+    case OptimizerType::kAdagrad:
+      return f(Choice<OptimizerType::kAdagrad, Adagrad>{});
+    case OptimizerType::kAdam:
+      return f(Choice<OptimizerType::kAdam, Adam>{});
+    case OptimizerType::kFtrl:
+      return f(Choice<OptimizerType::kFtrl, Ftrl>{});
+  }
+  DP_CHECK(false, int(spec.type));
+  return f(Choice<OptimizerType::kSgd, Sgd>{});
 }
 
 }  // namespace
 
 float step_rate(const OptimizerSpec& spec, uint64_t step) {
-  if (spec.type != OptimizerType::kAdam) return spec.learning_rate;
-  DP_CHECK(step >= 1, step);
-  const double t = double(step);
-  return float(double(spec.learning_rate) * std::sqrt(1.0 - std::pow(double(spec.beta2), t)) /
-               (1.0 - std::pow(double(spec.beta1), t)));
+  return choose(spec, [&]<typename C>(C) {
+    if constexpr (C::kInfo.rate_needs_step) {
+      DP_CHECK(step >= 1, step);
+      return C::Rule::step_rate(spec, step);
+    } else {
+      return spec.learning_rate;
+    }
+  });
 }
 
 void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row) {
-  float* const slots = row + dim;
-  switch (spec.type) {
-    case OptimizerType::kSgd:
-      return;
-    case OptimizerType::kMomentum:
-      std::fill_n(slots, dim, 0.0F);
-      return;
-    case OptimizerType::kAdagrad:
-      std::fill_n(slots, dim, spec.initial_accumulator);
-      return;
-    case OptimizerType::kAdam:
-      std::fill_n(slots, size_t(2) * dim, 0.0F);
-      return;
-    case OptimizerType::kFtrl: {
-      const Ftrl rule(spec, spec.learning_rate);
-      for (uint32_t i = 0; i < dim; ++i) slots[i] = rule.start(row[i], spec.initial_accumulator);
-      std::fill_n(slots + dim, dim, spec.initial_accumulator);
-      return;
-    }
-  }
+  choose(spec, [&]<typename C>(C) {
+    const typename C::Rule rule(spec, spec.learning_rate);
+    if constexpr (C::kInfo.slots > 0)
+      start_row<typename C::Rule, C::kInfo.slots>(rule, spec, dim, row);
+  });
 }
 
 UpdateRows update_kernel(const OptimizerSpec& spec, uint32_t dim) {
   DP_CHECK(dim > 0);
-  switch (spec.type) {
-    case OptimizerType::kSgd:
-      return kernel_of<Sgd, 0, false>(dim);
-    case OptimizerType::kMomentum:
-      return spec.nesterov ? kernel_of<Momentum<true>, 1, false>(dim)
-                           : kernel_of<Momentum<false>, 1, false>(dim);
-    case OptimizerType::kAdagrad:
-      return kernel_of<Adagrad, 1, false>(dim);
-    case OptimizerType::kAdam:
-      return kernel_of<Adam, 2, true>(dim);
-    case OptimizerType::kFtrl:
-      return kernel_of<Ftrl, 2, false>(dim);
-  }
-  DP_CHECK(false, int(spec.type));
-  return nullptr;
+  return choose(spec, [&]<typename C>(C) -> UpdateRows {
+    using Rule = typename C::Rule;
+    constexpr uint32_t kSlots = C::kInfo.slots;
+    constexpr bool kOwnRates = C::kInfo.rate_needs_step;
+    if (dim == 1) return update_rows<Rule, kSlots, kOwnRates, 1>;
+    if (dim == 16) return update_rows<Rule, kSlots, kOwnRates, 16>;
+    return update_rows<Rule, kSlots, kOwnRates, 0>;
+  });
 }
 
 }  // namespace downpour::optim

@@ -7,26 +7,12 @@
 #include <cstdint>
 #include <span>
 
-#include "shared/tensor/variables.h"
+#include "shared/tensor/optimizers.h"
 
 namespace downpour::optim {
 
 /// Returns the number of slots: floats of optimizer state per weight.
-constexpr uint32_t slot_count(OptimizerType type) {
-  switch (type) {
-    case OptimizerType::kSgd:
-      return 0;
-    case OptimizerType::kMomentum:
-      return 1;  // velocity
-    case OptimizerType::kAdagrad:
-      return 1;  // sum of squared gradients
-    case OptimizerType::kAdam:
-      return 2;  // first moment, second moment
-    case OptimizerType::kFtrl:
-      return 2;  // z, n
-  }
-  return 0;
-}
+constexpr uint32_t slot_count(OptimizerType type) { return info_of(type).slots; }
 
 /// Returns the number of floats of a stored row: the weights and then each slot, `dim` floats each.
 constexpr uint32_t stored_floats(const OptimizerSpec& spec, uint32_t dim) {
@@ -34,7 +20,7 @@ constexpr uint32_t stored_floats(const OptimizerSpec& spec, uint32_t dim) {
 }
 
 /// Returns true if the learning rate depends on the step, so that every update needs its own rate.
-constexpr bool rate_needs_step(OptimizerType type) { return type == OptimizerType::kAdam; }
+constexpr bool rate_needs_step(OptimizerType type) { return info_of(type).rate_needs_step; }
 
 /// Returns the learning rate of step `step`, counted from 1. It includes Adam's bias correction.
 float step_rate(const OptimizerSpec& spec, uint64_t step);

@@ -1,7 +1,7 @@
 // Stochastic gradient descent:  w -= lr * g
 #pragma once
 
-#include "shared/tensor/variables.h"
+#include "shared/tensor/optimizers.h"
 
 namespace downpour::optim {
 

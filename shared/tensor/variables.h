@@ -1,49 +1,15 @@
-// Variables: tables of rows, their variables, initializers and optimizers. Plain data on which ps,
-// worker and checkpoint agree.
+// Variables: tables of rows, their variables and initializers. Plain data on which ps, worker and
+// checkpoint agree.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "shared/base/ids.h"
+#include "shared/tensor/optimizers.h"
 
 namespace downpour {
-
-enum class OptimizerType : uint8_t { kSgd, kMomentum, kAdagrad, kAdam, kFtrl };
-
-/// Names of optimizers in job files and in output.
-inline constexpr std::array<std::pair<std::string_view, OptimizerType>, 5> kOptimizerNames{
-    {{"sgd", OptimizerType::kSgd},
-     {"momentum", OptimizerType::kMomentum},
-     {"adagrad", OptimizerType::kAdagrad},
-     {"adam", OptimizerType::kAdam},
-     {"ftrl", OptimizerType::kFtrl}}};
-constexpr std::string_view name_of(OptimizerType type) {
-  for (const auto& [name, named] : kOptimizerNames) {
-    if (named == type) return name;
-  }
-  return "?";
-}
-
-/// An optimizer with the settings of all types. Settings of other types are ignored.
-struct OptimizerSpec {
-  OptimizerType type = OptimizerType::kAdam;
-  float learning_rate = 0.001F;
-  float momentum = 0.9F;             // momentum
-  bool nesterov = false;             // momentum
-  float initial_accumulator = 0.1F;  // adagrad: > 0; ftrl: >= 0 (initial value of n)
-  float epsilon = 1e-7F;             // adagrad, adam
-  float beta1 = 0.9F;                // adam
-  float beta2 = 0.999F;              // adam
-  float l1 = 0.0F;                   // ftrl
-  float l2 = 0.0F;                   // ftrl
-  float beta = 1.0F;                 // ftrl: beta of McMahan 2013
-  auto operator<=>(const OptimizerSpec&) const = default;
-};
 
 enum class InitType : uint8_t { kZero, kUniform, kNormal };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <variant>
 
 #include "shared/checkpoint/framed_file.h"
 #include "shared/checkpoint/partition_reader.h"
@@ -326,6 +327,31 @@ TEST_CASE("manifest bodies of random words never crash the decoder", "[checkpoin
                               // all zeros are a valid message
                               "m"));
   CHECK(decode_manifest(frame("DPMANIF", 4, good), "m").error().code == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("every setting of every optimizer is stored, and an unknown optimizer is refused",
+          "[checkpoint]") {
+  for (const OptimizerInfo& info : kOptimizers) {
+    for (const OptimizerSetting& setting : info.settings) {
+      Manifest manifest{.tables = test_tables()};
+      OptimizerSpec& spec = manifest.tables[0].table_variables[0].optimizer;
+      spec = info.defaults;
+      if (const auto* number = std::get_if<float OptimizerSpec::*>(&setting.member)) {
+        spec.** number = 0.625F;
+      } else {
+        spec.*std::get<bool OptimizerSpec::*>(setting.member) = true;
+      }
+      const auto decoded = decode_manifest_body(encode_manifest_body(manifest));
+      INFO(info.name << '.' << setting.key);
+      REQUIRE(decoded);
+      CHECK(decoded->tables[0].table_variables[0].optimizer == spec);
+    }
+  }
+  Manifest later{.tables = test_tables()};
+  later.tables[0].table_variables[0].optimizer.type = OptimizerType(kOptimizers.size());
+  const auto refused = decode_manifest_body(encode_manifest_body(later));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kUnsupported);
 }
 
 TEST_CASE("golden manifest of format 1", "[checkpoint][golden]") {

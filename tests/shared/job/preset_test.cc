@@ -150,6 +150,17 @@ TEST_CASE("a model with inconsistent layers is rejected with the layer and the n
   CHECK(what("{ name = \"x\", type = \"linear\", inputs = [\"s\"] }, " + good) ==
         "`x` is a field and a layer");
   CHECK(what("{ name = \"a\", type = \"linear\", inputs = [] }") == "layer `a` has no inputs");
+  CHECK(what("{ name = \"a\", type = \"linear\", inputs = [\"x\", \"x\"] }") ==
+        "layer `a` reads `x` twice");
+  CHECK(what("{ name = \"b\", type = \"relu\", inputs = [\"a\"] }, " + good) ==
+        "there is no field or earlier layer `a`");
+  CHECK(what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"], dim = 2, pool = \"max\" }") ==
+        "`model.layers[0].pool = \"max\"` is known but not available in this version");
+  CHECK(
+      what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"], dim = 2, table = \"one\" }") ==
+      "`model.layers[0].table` can't be \"one\"");
+  CHECK(what("{ name = \"a\", type = \"dense\", inputs = [\"x\"], units = [1], last = \"tan\" }") ==
+        "`model.layers[0].last` can't be \"tan\"");
   CHECK(error_of(layers_job("{ name = \"a\", type = \"dnese\", inputs = [\"x\"] }")).hint ==
         "did you mean `dense`?");
   const auto output = [&](const std::string& text) {
@@ -157,6 +168,10 @@ TEST_CASE("a model with inconsistent layers is rejected with the layer and the n
   };
   CHECK(output("input = \"b\", loss = \"logistic\"") == "there is no layer `b`");
   CHECK(output("input = \"a\"") == "output `out` has no loss");
+  CHECK(output("input = \"a\", loss = \"logistics\"") ==
+        "`model.outputs[0].loss` can't be \"logistics\"");
+  CHECK(output("input = \"a\", loss = \"logistic\", weights = \"s\"") ==
+        "output `out` needs numbers, and `s` gives keys");
   CHECK(output("input = \"a\", loss = \"squared\", metrics = [\"auc\"]") ==
         "there is no metric of a squared output `auc`");
   CHECK(output("input = \"a\", loss = \"logistic\", weights = \"w\"") == "there is no field `w`");

@@ -1,5 +1,6 @@
 #include "shared/job/resume.h"
 
+#include "shared/job/keys.h"
 #include "tests/shared/job/job_test_support.h"
 
 namespace downpour {
@@ -87,6 +88,87 @@ TEST_CASE("the error names the key, both values and the possible actions", "[job
   CHECK(error.what.find("`train.batch_size` was 512 and is 64 now") != std::string::npos);
   CHECK(error.hint.find("--fresh") != std::string::npos);
   CHECK(exit_code(error.code) == 78);
+}
+
+/// The visitor of keys.h that collects the names of all keys, each list with one entry.
+class KeyCollector {
+ public:
+  static constexpr bool kReads = true;
+  KeyCollector(std::string prefix, Keys& keys) : prefix_(std::move(prefix)), keys_(keys) {}
+
+  template <typename T>
+  void text(const char* name, T& /*value*/) {
+    keys_.push_back(prefix_ + name);
+  }
+  void choice(const char* name, std::string& value, std::initializer_list<const char*> /*choices*/,
+              std::initializer_list<const char*> /*unavailable*/) {
+    text(name, value);
+  }
+  void choice(const char* name, std::string& value, std::span<const char* const> /*choices*/,
+              std::span<const char* const> /*unavailable*/) {
+    text(name, value);
+  }
+  template <typename E, size_t N>
+  void enumeration(const char* name, E& value, const std::array<EnumName<E>, N>& /*names*/,
+                   std::initializer_list<const char*> /*unavailable*/) {
+    text(name, value);
+  }
+  template <typename T>
+  void number(const char* name, T& value, double /*min*/, double /*max*/) {
+    text(name, value);
+  }
+  template <typename T>
+  void real(const char* name, T& value, Range /*range*/) {
+    text(name, value);
+  }
+  template <typename T>
+  void automatic(const char* name, T& value, double /*max*/) {
+    text(name, value);
+  }
+  void strings(const char* name, std::vector<std::string>& value, bool /*runs*/ = false) {
+    text(name, value);
+  }
+  void flag(const char* name, bool& value) { text(name, value); }
+  void bytes(const char* name, uint64_t& value) { text(name, value); }
+  void duration(const char* name, int64_t& value) { text(name, value); }
+  void interval(const char* name, Interval& value) { text(name, value); }
+  void counts(const char* name, std::vector<uint32_t>& value) { text(name, value); }
+  void init(const char* name, std::optional<InitSpec>& value) { text(name, value); }
+  void source(const char* name, SourceSpec& value) { text(name, value); }
+  void shuffle(const char* name, std::string& value) { text(name, value); }
+  void fields(const char* name, std::vector<FieldSpec>& value) { text(name, value); }
+  void unavailable(std::initializer_list<const char*> /*names*/) {}
+  template <typename F>
+  void table(const char* name, F&& visit) {
+    KeyCollector inner(prefix_ + name + ".", keys_);
+    visit(inner);
+  }
+  template <typename T, typename F>
+  void tables(const char* name, std::vector<T>& /*list*/, F&& visit) {
+    KeyCollector inner(prefix_ + name + "[0].", keys_);
+    T entry;
+    visit(inner, entry);
+  }
+
+ private:
+  std::string prefix_;
+  Keys& keys_;
+};
+
+TEST_CASE("every key of a job has a rule that says how long it is frozen", "[job][resume]") {
+  Keys keys;
+  KeyCollector collector("", keys);
+  Job job;
+  visit_job(collector, job);
+  CHECK(keys.size() > 80);
+  for (const std::string& key : keys) {
+    INFO(key);
+    CHECK(frozen(key).has_value());
+  }
+  CHECK_FALSE(frozen("train.added_later"));
+  CHECK_FALSE(frozen("added_later"));
+  CHECK(frozen("data.added_later") == Frozen::kInEpoch);
+  CHECK(frozen("model.layers[12].added_later") == Frozen::kForRun);
 }
 
 }  // namespace

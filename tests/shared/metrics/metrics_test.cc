@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "shared/job/metric_names.h"
+
 using namespace downpour;
 
 TEST_CASE("metrics are quotients of sums", "[metrics]") {
@@ -32,9 +34,12 @@ TEST_CASE("without records every metric is NaN, and there is no best constant", 
     for (const std::string& name : supported_metrics(loss)) {
       CHECK(std::isnan(compute_metric(name, {}).value));
     }
-    for (const std::string& name : default_metrics(loss)) {
-      const auto& known = supported_metrics(loss);
-      CHECK(std::find(known.begin(), known.end(), name) != known.end());
+    const auto& known = supported_metrics(loss);
+    for (const auto& names :
+         {selectable_metrics(loss), default_metrics(loss, true), default_metrics(loss, false)}) {
+      CHECK(std::ranges::all_of(names, [&](const std::string& name) {
+        return std::ranges::find(known, name) != known.end();
+      }));
     }
     CHECK_FALSE(best_constant_loss(loss, 1, {}));
   }

@@ -85,6 +85,14 @@ TEST_CASE("every optimizer matches its paper's formula at every width", "[optim]
   }
 }
 
+TEST_CASE("every optimizer has reference values", "[optim]") {
+  for (const OptimizerInfo& info : kOptimizers) {
+    INFO(info.name);
+    CHECK(std::any_of(goldens().begin(), goldens().end(),
+                      [&](const Golden& golden) { return golden.spec.type == info.type; }));
+  }
+}
+
 TEST_CASE("a row that occurs twice in a call takes both gradients in order", "[optim]") {
   for (const Golden& golden : goldens()) {
     const OptimizerSpec& spec = golden.spec;

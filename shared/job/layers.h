@@ -1,0 +1,62 @@
+// Layers: the types of layers of a model, each listed once with what it reads and which keys it
+// has. shared/model/compile.cc translates them to operations.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace downpour {
+
+/// What distinguishes a type of layer.
+struct LayerInfo {
+  const char* type = "";
+  bool reads_keys = false;      // sparse fields
+  bool reads_numbers = true;    // other fields, and layers
+  bool has_rows = false;        // the keys `dim`, `pool` and `table`; `dim` is required
+  bool has_units = false;       // the key `units`
+  bool needs_units = false;     // `units` is required
+  bool has_activation = false;  // the keys `activation` and `last`
+  bool has_bias = false;        // the key `bias`
+  bool has_init = false;        // the key `init`
+};
+
+inline constexpr std::array kLayers{LayerInfo{.type = "linear",
+                                              .reads_keys = true,
+                                              .has_units = true,
+                                              .has_bias = true,
+                                              .has_init = true},
+                                    LayerInfo{.type = "embedding",
+                                              .reads_keys = true,
+                                              .reads_numbers = false,
+                                              .has_rows = true,
+                                              .has_init = true},
+                                    LayerInfo{.type = "dense",
+                                              .has_units = true,
+                                              .needs_units = true,
+                                              .has_activation = true,
+                                              .has_bias = true,
+                                              .has_init = true},
+                                    LayerInfo{.type = "relu"},
+                                    LayerInfo{.type = "sigmoid"},
+                                    LayerInfo{.type = "concat"},
+                                    LayerInfo{.type = "add"}};
+
+inline constexpr auto kLayerTypes = [] {
+  std::array<const char*, kLayers.size()> types{};
+  for (size_t i = 0; i < types.size(); ++i) types[i] = kLayers[i].type;
+  return types;
+}();
+/// Types that other systems have. A job that names one gets an error that says so.
+inline constexpr std::array kUnavailableLayerTypes{"fm",        "cross", "batch_norm", "dropout",
+                                                   "attention", "tanh",  "multiply"};
+
+/// Returns the type of that name, or null.
+constexpr const LayerInfo* find_layer_type(std::string_view type) {
+  for (const LayerInfo& info : kLayers) {
+    if (info.type == type) return &info;
+  }
+  return nullptr;
+}
+
+}  // namespace downpour

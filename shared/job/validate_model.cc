@@ -1,0 +1,155 @@
+#include "shared/job/validate_model.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shared/base/names.h"
+#include "shared/job/field_output.h"
+#include "shared/job/layers.h"
+#include "shared/job/metric_names.h"
+#include "shared/job/validate_support.h"
+
+namespace downpour {
+namespace {
+
+struct Names {
+  std::vector<std::string> fields, layers;
+};
+
+Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::string& where,
+                         const Names& names) {
+  const LayerInfo* found = find_layer_type(layer.type);
+  const LayerInfo type = found != nullptr ? *found : LayerInfo{};
+  const auto need = [&](bool good, const char* key, const char* what,
+                        const char* hint) -> Result<void> {
+    if (good) return {};
+    return wrong(str("layer `", layer.name, "` ", what), where + key, hint, "DP-2107");
+  };
+  if (layer.name.empty() || !can_be_named(layer.name) ||
+      layer.name.find('*') != std::string::npos) {
+    return wrong(str("a layer can't be named `", layer.name, "`"), where + ".name",
+                 "name = \"tower\"");
+  }
+  if (contains(names.layers, layer.name)) {
+    return wrong(str("two layers are named `", layer.name, "`"), where + ".name", "each name once",
+                 "DP-2108");
+  }
+  DP_TRY_VOID(need(!layer.type.empty(), ".type", "has no type", "type = \"dense\""));
+  DP_TRY_VOID(need(!layer.inputs.empty(), ".inputs", "has no inputs",
+                   "inputs = [\"field or earlier layer\"]"));
+  DP_TRY_VOID(need(!type.has_rows || layer.dim > 0, ".dim", "has no dim", "dim = 16"));
+  DP_TRY_VOID(need(!type.needs_units || !layer.units.empty(), ".units", "has no units",
+                   "units = [64, 32, 1]"));
+  for (const std::string& input : layer.inputs) {
+    const bool is_field = contains(names.fields, input), is_layer = contains(names.layers, input);
+    if (!is_field && !is_layer) {
+      std::vector<std::string> known = names.fields;
+      known.insert(known.end(), names.layers.begin(), names.layers.end());
+      return unknown_name("field or earlier layer", input, where + ".inputs", known);
+    }
+    if (is_field && is_layer) {
+      return wrong(str("`", input, "` is a field and a layer"), where + ".inputs",
+                   "rename the layer", "DP-2108");
+    }
+    const bool sparse = is_field && is_sparse(*job.data.find_field(input));
+    if (sparse && !type.reads_keys) {
+      return wrong(
+          str("layer `", layer.name, "` (", layer.type, ") can't read the keys of `", input, "`"),
+          where + ".inputs", "put an embedding between them");
+    }
+    if (!sparse && !type.reads_numbers) {
+      return wrong(
+          str("the ", type.type, " `", layer.name, "` needs keys, and `", input, "` gives numbers"),
+          where + ".inputs",
+          "a string, an int64 with { op = \"identity\" } or \"hash\", or a bag gives keys");
+    }
+  }
+  if (const std::string* name = first_repeated(layer.inputs)) {
+    return wrong(str("layer `", layer.name, "` reads `", *name, "` twice"), where + ".inputs",
+                 "each input once", "DP-2108");
+  }
+  return {};
+}
+
+/// Checks that names are unique. Layers, outputs and fields share one namespace. Exception: an
+/// output may have the name of its own layer, and then its target may have that name, too.
+Result<void> check_clashes(const Job& job, const Names& names) {
+  std::set<std::string> own;
+  for (const OutputSpec& output : job.model.outputs) {
+    if (output.name == output.input) own.insert(output.name);
+  }
+  for (size_t i = 0; i < names.layers.size(); ++i) {
+    if (!contains(names.fields, names.layers[i]) || own.contains(names.layers[i])) continue;
+    return wrong(str("`", names.layers[i], "` is a field and a layer"),
+                 str("model.layers[", i, "].name"), "rename the layer", "DP-2108");
+  }
+  for (size_t i = 0; i < job.model.outputs.size(); ++i) {
+    const std::string& name = job.model.outputs[i].name;
+    if (own.contains(name)) continue;
+    if (!contains(names.fields, name) && !contains(names.layers, name)) continue;
+    return wrong(str("the output's name `", name, "` is taken"), str("model.outputs[", i, "].name"),
+                 "an output may share only its own layer's name", "DP-2108");
+  }
+  return {};
+}
+
+Result<void> check_output(const Job& job, const OutputSpec& output, const std::string& where,
+                          const Names& names) {
+  if (!can_be_named(output.name)) {
+    return wrong("an output has no name", where + ".name", "name = \"click\"", "DP-2107");
+  }
+  if (output.loss.empty()) {
+    return wrong(str("output `", output.name, "` has no loss"), where + ".loss",
+                 "loss = \"logistic\", \"softmax_cross_entropy\" or \"squared\"", "DP-2107");
+  }
+  if (!contains(names.layers, output.input)) {
+    return unknown_name("layer", output.input, where + ".input", names.layers);
+  }
+  for (const auto& [key, name] :
+       {std::pair{".target", output.target}, {".weights", output.weights}}) {
+    if (name.empty() && std::string_view(key) == ".weights") continue;
+    const FieldSpec* field = job.data.find_field(name);
+    if (field == nullptr) return unknown_name("field", name, where + key, names.fields);
+    if (is_sparse(*field)) {
+      return wrong(str("output `", output.name, "` needs numbers, and `", name, "` gives keys"),
+                   where + key, "a text label needs positive = [\"...\"] in its field");
+    }
+  }
+  for (const std::string& metric : output.metrics) {
+    if (!contains(selectable_metrics(output.loss), metric)) {
+      return unknown_name(str("metric of a ", output.loss, " output").c_str(), metric,
+                          where + ".metrics", selectable_metrics(output.loss));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> validate_model(const Job& job) {
+  Names names;
+  for (const FieldSpec& field : job.data.fields) names.fields.push_back(field.name);
+  for (size_t i = 0; i < job.model.layers.size(); ++i) {
+    DP_TRY_VOID(check_layer(job, job.model.layers[i], str("model.layers[", i, "]"), names));
+    names.layers.push_back(job.model.layers[i].name);
+  }
+  if (job.model.outputs.empty()) {
+    return wrong("the model has no outputs", "model.outputs",
+                 "model.outputs = [{ name = \"click\", input = \"logit\", loss = \"logistic\", "
+                 "target = \"label\" }]",
+                 "DP-2107");
+  }
+  std::vector<std::string> outputs;
+  for (size_t i = 0; i < job.model.outputs.size(); ++i) {
+    DP_TRY_VOID(check_output(job, job.model.outputs[i], str("model.outputs[", i, "]"), names));
+    outputs.push_back(job.model.outputs[i].name);
+  }
+  if (const std::string* name = first_repeated(outputs)) {
+    return wrong(str("two outputs are named `", *name, "`"), "model.outputs", "each name once",
+                 "DP-2108");
+  }
+  return check_clashes(job, names);
+}
+
+}  // namespace downpour
