@@ -13,6 +13,12 @@ using downpour::transport::TcpGate;
 
 extern "C" {
 
+#if defined(__SANITIZE_THREAD__)
+// TSan's own replacement of close(). It must see each call; otherwise it takes a number that is
+// used again for the earlier descriptor, and reports a race between their users.
+int __interceptor_close(int fd);  // NOLINT(bugprone-reserved-identifier)
+#endif
+
 int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   const int accepted = int(::syscall(SYS_accept4, fd, address, size, flags));
   if (!TcpGate::knows(fd)) return accepted;
@@ -40,7 +46,11 @@ ssize_t recv(int fd, void* buffer, size_t bytes, int flags) {
 
 int close(int fd) {
   if (TcpGate::knows(fd)) TcpGate::instance().on_close(fd);
+#if defined(__SANITIZE_THREAD__)
+  return __interceptor_close(fd);
+#else
   return int(::syscall(SYS_close, fd));
+#endif
 }
 
 }  // extern "C"

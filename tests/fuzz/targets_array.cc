@@ -4,6 +4,7 @@
 #include <optional>
 #include <sys/stat.h>
 
+#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/numpy/array_stream.h"
 #include "tests/fuzz/reading.h"
 #include "tests/fuzz/seeds.h"

@@ -15,6 +15,7 @@
 #include "shared/transport/transport.h"
 #include "shared/wire/codec.h"
 #include "tests/shared/transport/raw_peer.h"
+#include "tests/support/seeds.h"
 
 namespace downpour::transport {
 namespace {
@@ -133,7 +134,8 @@ TEST_CASE("unfinished frames of many connections together take little memory",
   }
   CHECK(wait_until(
       [&] { return std::any_of(fds.begin(), fds.end(), [](int fd) { return is_closed(fd); }); }));
-  CHECK(resident_bytes() < before + 64 * kMiB);  // although 135 MB were sent
+  // Although 135 MB were sent. TSan keeps several bytes for each byte that is written.
+  if (!testing::kSanitized) CHECK(resident_bytes() < before + 64 * kMiB);
   const int honest = zmtp_connection(port.endpoint());
   raw_send(honest, zmtp_frame(header_frame(1), false));
   CHECK(wait_until([&] { return port.messages() == 1; }));
