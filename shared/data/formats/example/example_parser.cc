@@ -1,4 +1,6 @@
 // Parsers of records that are a tf.train.Example or a tensor.
+#include "shared/data/formats/example/example_parser.h"
+
 #if defined(__AVX__)
 #include <immintrin.h>
 #endif
@@ -11,7 +13,6 @@
 #include "shared/data/formats/example/example_scan.h"
 #include "shared/data/formats/example/tensor_proto.h"
 #include "shared/data/formats/example/tfrecord.h"
-#include "shared/data/formats/format.h"
 #include "shared/data/values/typed_fields.h"
 
 namespace downpour::data {
@@ -571,38 +572,14 @@ class TensorParser final : public RecordParser {
   std::vector<TensorPart> parts_, condition_;
 };
 
-Result<std::unique_ptr<WindowSource>> open_frames(const FieldContext& /*context*/,
-                                                  const plan::FileInfo& info,
-                                                  const plan::ShardRange& range,
-                                                  const WindowMemory& memory) {
-  return open_tfrecord(info, range, memory.window_bytes, memory.buffer, memory.records);
-}
-
-Result<std::unique_ptr<WindowSource>> open_frame_stream(const FieldContext& /*context*/,
-                                                        std::unique_ptr<ByteSource> source,
-                                                        const std::string& name,
-                                                        const WindowMemory& memory) {
-  return frames_of(std::move(source), name, memory.window_bytes, memory.buffer, memory.records);
-}
-
-Result<std::unique_ptr<RecordParser>> make_frame_parser(const FieldContext& context,
-                                                        const plan::FileInfo& /*info*/) {
-  return context.data.record == "tensor" ? TensorParser::make(context)
-                                         : ExampleParser::make(context);
-}
-
-Result<RecordCuts> find_cuts_of_frames(const DataSpec& /*data*/, const plan::FileInfo& info,
-                                       uint64_t target_bytes, uint64_t records_max) {
-  return find_frame_cuts(info.path, target_bytes, records_max);
-}
-
 }  // namespace
 
-const Format kTfrecord{.format = DataFormat::kTfrecord,
-                       .open = open_frames,
-                       .open_stream = open_frame_stream,
-                       .make_parser = make_frame_parser,
-                       .find_cuts = find_cuts_of_frames,
-                       .mean_record_bytes = mean_frame_bytes};
+Result<std::unique_ptr<RecordParser>> make_example_parser(const FieldContext& context) {
+  return ExampleParser::make(context);
+}
+
+Result<std::unique_ptr<RecordParser>> make_tensor_parser(const FieldContext& context) {
+  return TensorParser::make(context);
+}
 
 }  // namespace downpour::data
