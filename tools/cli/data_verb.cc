@@ -77,22 +77,9 @@ int look(const DataFlags& flags, bool tell, const Look& body) {
 CLI::App* add_look(CLI::App& data, const char* name, const char* help, DataFlags& flags) {
   CLI::App* verb = data.add_subcommand(name, help);
   verb->option_defaults()->always_capture_default();
-  verb->add_option("data", flags.names,
-                   "Data files, folders of .npy files, globs; or one job file (.toml)")
-      ->required()
-      ->default_str("");
-  std::vector<std::string> formats = {"auto"};
-  for (const char* format :
-       {"tfrecord", "libsvm", "libffm", "csv", "tsv", "criteo", "jsonl", "npy", "npz", "mnist"})
-    formats.emplace_back(format);
-  verb->add_option("--format", flags.format, "Of files: what they are; auto looks at the first one")
-      ->check(CLI::IsMember(formats))
-      ->group("Data");
-  verb->add_option("--set", flags.common.set, "Override any key of the job")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->default_str("")
-      ->group("Data");
+  add_data_names(*verb, flags.names);
+  add_data_format(*verb, flags.format);
+  add_data_set_flag(*verb, flags.common);
   verb->add_flag("--json", flags.json, "As JSON on stdout")->group("Output");
   add_output_flags(*verb, flags.common);
   return verb;

@@ -1,9 +1,11 @@
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "chief/runtime/job_setup.h"
+#include "shared/job/formats.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour::tools {
@@ -45,6 +47,30 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
       ->check(CLI::IsMember({"ipc", "tcp"}))
       ->default_str("")
       ->group("Cluster");
+}
+
+void add_data_names(CLI::App& app, std::vector<std::string>& names) {
+  app.add_option("data", names, "Data files, folders of .npy files, globs; or one job file (.toml)")
+      ->required()
+      ->default_str("");
+}
+
+void add_data_format(CLI::App& app, std::string& format) {
+  static constexpr std::array kNames{"auto",   "tfrecord", "libsvm", "libffm", "csv",  "tsv",
+                                     "criteo", "jsonl",    "npy",    "npz",    "mnist"};
+  // Every format is listed, in the order of the help text.
+  static_assert(kNames.size() == kFormats.size());
+  app.add_option("--format", format, "Of files: what they are; auto looks at the first one")
+      ->check(CLI::IsMember(std::vector<std::string>(kNames.begin(), kNames.end())))
+      ->group("Data");
+}
+
+void add_data_set_flag(CLI::App& app, CommonFlags& flags) {
+  app.add_option("--set", flags.set, "Override any key of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->default_str("")
+      ->group("Data");
 }
 
 chief::ConsoleOptions console_options(const CommonFlags& flags) {

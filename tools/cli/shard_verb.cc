@@ -148,30 +148,16 @@ void add_shard(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand(
       "shard", "Write a data set anew: cut, merged, converted, shuffled, compressed");
   verb->option_defaults()->always_capture_default();
-  verb->add_option("data", flags->names,
-                   "Data files, folders of .npy files, globs; or one job file (.toml)")
-      ->required()
-      ->default_str("");
+  add_data_names(*verb, flags->names);
   verb->add_option("-o,--out", flags->request.out, "The folder to make; nothing is overwritten")
       ->required()
       ->default_str("");
-  std::vector<std::string> formats = {"auto"};
-  for (const char* format :
-       {"tfrecord", "libsvm", "libffm", "csv", "tsv", "criteo", "jsonl", "npy", "npz", "mnist"})
-    formats.emplace_back(format);
-  verb->add_option("--format", flags->format,
-                   "Of files: what they are; auto looks at the first one")
-      ->check(CLI::IsMember(formats))
-      ->group("Data");
+  add_data_format(*verb, flags->format);
   verb->add_option("--bad-records", flags->bad,
                    "A record that can't be read ends it, or is left out")
       ->check(CLI::IsMember({"fail", "skip"}))
       ->group("Data");
-  verb->add_option("--set", flags->common.set, "Override any key of the job")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->default_str("")
-      ->group("Data");
+  add_data_set_flag(*verb, flags->common);
   add_shard_flags(*verb, *flags);
   verb->add_flag("--json", flags->json, "What was written as JSON on stdout")->group("Output");
   add_output_flags(*verb, flags->common);

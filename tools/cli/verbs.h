@@ -23,6 +23,10 @@ struct CommonFlags {
 
 void add_output_flags(CLI::App& app, CommonFlags& flags);
 void add_job_flags(CLI::App& app, CommonFlags& flags);
+/// Add the options of verbs that read a data set without a run: its names, its format, --set.
+void add_data_names(CLI::App& app, std::vector<std::string>& names);
+void add_data_format(CLI::App& app, std::string& format);
+void add_data_set_flag(CLI::App& app, CommonFlags& flags);
 
 /// Returns the output options that follow from the terminal, NO_COLOR, CLICOLOR_FORCE, TERM and the
 /// flags.

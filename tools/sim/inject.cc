@@ -1,11 +1,11 @@
 // Applies each kind of fault to the world.
 #include <algorithm>
-#include <array>
 
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/paths.h"
+#include "shared/wire/frame.h"
 #include "tools/sim/world.h"
 
 namespace downpour::sim {
@@ -33,6 +33,75 @@ Role role_of(FaultKind kind) {
     default:
       return Role::kChief;
   }
+}
+
+/// How a message matters for kKillInPhase.
+enum class Moment : uint8_t {
+  kNone,
+  kPhase,  // at the beginning or end of a phase of the job
+  kInput,  // of a shard that an input process reads
+};
+
+Moment moment_of(wire::Kind kind) {
+  switch (kind) {
+    case wire::Kind::kWelcome:
+    case wire::Kind::kView:
+    case wire::Kind::kAdopt:
+    case wire::Kind::kAdopted:
+    case wire::Kind::kLeaseGrant:
+    case wire::Kind::kEvalReport:
+    case wire::Kind::kStatusRequest:
+    case wire::Kind::kStatusReply:
+    case wire::Kind::kSave:
+    case wire::Kind::kSaved:
+    case wire::Kind::kSealed:
+    case wire::Kind::kStop:
+    case wire::Kind::kFreeze:
+    case wire::Kind::kFrozen:
+      return Moment::kPhase;
+    case wire::Kind::kInputList:
+    case wire::Kind::kReadShard:
+    case wire::Kind::kReadMore:
+    case wire::Kind::kReadBatch:
+    case wire::Kind::kReadEnd:
+    case wire::Kind::kReadFailed:
+      return Moment::kInput;
+    case wire::Kind::kHello:
+    case wire::Kind::kRefused:
+    case wire::Kind::kHeartbeat:
+    case wire::Kind::kLeaseRequest:
+    case wire::Kind::kShardProgress:
+    case wire::Kind::kShardFailed:
+    case wire::Kind::kLeaseRevoked:
+    case wire::Kind::kPredictReport:
+    case wire::Kind::kGoodbye:
+    case wire::Kind::kPull:
+    case wire::Kind::kPullReply:
+    case wire::Kind::kPush:
+    case wire::Kind::kPushReply:
+    case wire::Kind::kReject:
+    case wire::Kind::kLeave:
+      return Moment::kNone;
+  }
+  return Moment::kNone;
+}
+
+/// Returns the indices in wire::Body of the messages of a moment, ascending.
+std::vector<size_t> bodies_at(Moment moment) {
+  std::vector<size_t> bodies;
+  for (size_t body = 0; body < std::variant_size_v<wire::Body>; ++body) {
+    if (moment_of(wire::Kind(body + 1)) == moment) bodies.push_back(body);
+  }
+  return bodies;
+}
+
+/// Ends the receiver or sender of the next message of a kind, chosen among those of a moment.
+void kill_in_phase(World& world, const FaultEvent& event) {
+  const bool of_input = world.replicas(Role::kInput) > 0 && (event.pick >> 21) % 3 == 0;
+  const std::vector<size_t> bodies = bodies_at(of_input ? Moment::kInput : Moment::kPhase);
+  const uint64_t pick = of_input ? event.pick >> 24 : event.pick;
+  world.phase_kills.push_back(
+      {bodies[pick % bodies.size()], (event.pick >> 20 & 1) != 0, event.duration_ns});
 }
 
 Process* choose(World& world, Role role, uint64_t pick) {
@@ -335,19 +404,8 @@ void happen(World& world, const FaultEvent& event) {
       return change_data(world, event);
     case FaultKind::kKillInWrite:
       return kill_in_write(world, event);
-    case FaultKind::kKillInPhase: {
-      // The messages at the beginning or end of a phase: View, Adopt, Adopted, EvalReport,
-      // StatusRequest ... Stop.
-      constexpr std::array<size_t, 14> kBodies = {1,  3,  4,  5,  8,  12, 14,
-                                                  15, 16, 17, 18, 19, 26, 27};
-      // InputList, ReadShard, ReadMore, ReadBatch, ReadEnd, ReadFailed.
-      constexpr std::array<size_t, 6> kInputBodies = {29, 30, 31, 32, 33, 34};
-      const bool of_input = world.replicas(Role::kInput) > 0 && (event.pick >> 21) % 3 == 0;
-      world.phase_kills.push_back({of_input ? kInputBodies[(event.pick >> 24) % kInputBodies.size()]
-                                            : kBodies[event.pick % kBodies.size()],
-                                   (event.pick >> 20 & 1) != 0, event.duration_ns});
-      return;
-    }
+    case FaultKind::kKillInPhase:
+      return kill_in_phase(world, event);
     case FaultKind::kPower:
       world.count("power");
       world.disk().lose_power((event.pick & 1) != 0);

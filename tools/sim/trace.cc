@@ -5,19 +5,12 @@
 #include <cstdio>
 
 #include "shared/base/str.h"
+#include "shared/wire/frame.h"
 
 namespace downpour::sim {
 namespace {
 
 constexpr size_t kTailLines = 60;
-
-constexpr std::array<const char*, std::variant_size_v<wire::Body>> kBodyNames = {
-    "Hello",      "Welcome",       "Refused",       "View",          "Adopt",       "Adopted",
-    "Heartbeat",  "LeaseRequest",  "LeaseGrant",    "ShardProgress", "ShardFailed", "LeaseRevoked",
-    "EvalReport", "PredictReport", "StatusRequest", "StatusReply",   "Save",        "Saved",
-    "Sealed",     "Stop",          "Goodbye",       "Pull",          "PullReply",   "Push",
-    "PushReply",  "Reject",        "Freeze",        "Frozen",        "Leave",       "InputList",
-    "ReadShard",  "ReadMore",      "ReadBatch",     "ReadEnd",       "ReadFailed"};
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -29,23 +22,37 @@ std::string quoted(const std::string& text) {
 }
 
 const char* status_name(wire::PartStatus status) {
-  constexpr std::array<const char*, 7> kNames = {"applied",       "already applied", "gap",
-                                                 "view mismatch", "unknown pull",    "staged",
-                                                 "quarantined"};
-  return kNames[size_t(status)];
+  switch (status) {
+    case wire::PartStatus::kApplied:
+      return "applied";
+    case wire::PartStatus::kAlreadyApplied:
+      return "already applied";
+    case wire::PartStatus::kGap:
+      return "gap";
+    case wire::PartStatus::kViewMismatch:
+      return "view mismatch";
+    case wire::PartStatus::kUnknownPull:
+      return "unknown pull";
+    case wire::PartStatus::kStaged:
+      return "staged";
+    case wire::PartStatus::kQuarantined:
+      return "quarantined";
+  }
+  return "?";
 }
 
 }  // namespace
 
 std::optional<size_t> body_index(std::string_view name) {
-  const auto* at = std::find(kBodyNames.begin(), kBodyNames.end(), name);
-  if (at == kBodyNames.end()) return std::nullopt;
-  return size_t(at - kBodyNames.begin());
+  for (size_t body = 0; body < std::variant_size_v<wire::Body>; ++body) {
+    if (wire::kind_name(wire::Kind(body + 1)) == name) return body;
+  }
+  return std::nullopt;
 }
 
 std::string describe(const wire::Message& message) {
   const wire::Body& body = message.body;
-  std::string text = str(kBodyNames[body.index()]);
+  std::string text = str(wire::kind_name(wire::kind_of(body)));
   if (const auto* push = std::get_if<wire::Push>(&body)) {
     text += str(' ', push->batch, push->end ? " end" : "", " to ", push->covered.size(),
                 " partitions, view ", message.envelope.view);
