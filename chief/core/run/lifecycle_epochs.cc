@@ -261,6 +261,11 @@ void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   turn.log(line);
   history_.add(account, partial);
   turn.emit(EpochDone{std::move(account), report_.take_observed()});
+  if (ending_
+          .stop_requested()) {  // it came during the reconciliation that found the epoch complete
+    phases_.enter(turn, Phase::kSaving);
+    return want_save(turn);
+  }
   if (evaluates(config_)) return begin_evaluation(turn);
   end_epoch(turn);
 }
