@@ -21,6 +21,8 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
       plan::eval_shard_bytes(data::joining_of(job.data, {}), welcome.shard_bytes);
   DP_TRY_VOID(plan::check_ranges(welcome.train_files, welcome.shard_bytes, streams));
   DP_TRY_VOID(plan::check_ranges(welcome.eval_files, eval_bytes, {}));
+  DP_TRY_VOID(data::check_kinds(job.data.source, welcome.train_files));
+  DP_TRY_VOID(data::check_kinds(job.eval.source, welcome.eval_files));
   DP_TRY_VOID(data::check_parts(job.data, welcome.train_files));
   ReaderOptions& readers = given.readers;
   readers.tables = given.graph->tables();

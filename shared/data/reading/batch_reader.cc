@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "shared/data/bytes/xxh3.h"
 #include "shared/data/records/delimited.h"
 
 namespace downpour::data {

@@ -7,7 +7,6 @@
 
 #include "shared/base/object_scheme.h"
 #include "shared/data/bytes/open_bytes.h"
-#include "shared/data/formats/example/tfrecord.h"
 #include "shared/data/formats/format.h"
 #include "shared/data/formats/mnist/mnist.h"
 #include "shared/data/formats/numpy/arrays.h"

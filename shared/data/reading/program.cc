@@ -14,7 +14,6 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
-#include "shared/data/formats/example/tfrecord.h"
 #include "shared/data/formats/numpy/array_stream.h"
 #include "shared/data/records/chosen_windows.h"
 #include "shared/data/records/line_windows.h"

@@ -70,6 +70,16 @@ plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileI
   return joining;
 }
 
+Result<void> check_kinds(const SourceSpec& source, const std::vector<plan::FileInfo>& files) {
+  for (const plan::FileInfo& file : files) {
+    if (file.is_program() == source.is_program()) continue;
+    return Error{ErrorCode::kMalformed, file.is_program()
+                                            ? "a program was sent, and the job's source is files"
+                                            : "a file was sent, and the job's source is a program"};
+  }
+  return {};
+}
+
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
   const bool open = std::any_of(files.begin(), files.end(),
                                 [](const plan::FileInfo& file) { return file.is_open(); });

@@ -101,6 +101,9 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
 /// `files` come from find_cuts() and cut_program(); they determine whether ranges are pieces of a
 /// stream.
 plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
+/// Checks that files come from a source of files, and a program from a source that is a program. A
+/// process that receives them must check this. Error: kMalformed.
+Result<void> check_kinds(const SourceSpec& source, const std::vector<plan::FileInfo>& files);
 /// Checks that the parts stored in a mix match these files. A process that receives a job must
 /// check this.
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);

@@ -37,6 +37,14 @@ TEST_CASE("a Welcome whose files can't be cut is an error", "[worker]") {
   }
 }
 
+TEST_CASE("a program in a Welcome for a source of files is an error", "[worker]") {
+  const plan::FileInfo program{.path = "exec: rm", .bytes = 10, .splittable = false};
+  CHECK(take_job(welcome_of(program)).error().code == ErrorCode::kMalformed);
+  wire::Welcome evaluated = welcome_of({.path = "/f", .bytes = kMiB});
+  evaluated.eval_files = {program};
+  CHECK(take_job(evaluated).error().code == ErrorCode::kMalformed);
+}
+
 TEST_CASE("a Welcome whose job is nested too deeply is an error", "[worker]") {
   wire::Welcome welcome = welcome_of({.path = "/f", .bytes = kMiB});
   for (int i = 0; i < 100'000; ++i) welcome.job += "a.";
