@@ -193,8 +193,8 @@ struct DataSpec {
   std::vector<std::string> missing;  // texts that mean "missing", in addition to the empty text
   std::vector<FieldSpec> fields;     // runs of names expanded
   std::vector<std::string> program;  // argv without a shell: a program that transforms each record
-  std::string
-      filter;  // condition on fields (shared/data/values/expression.h); empty: keeps every record
+  // Condition on fields (shared/data/values/expression.h); empty: keeps every record.
+  std::string filter;
   InterleaveSpec interleave;
   std::string shuffle = "shard";  // "shard", "off", or a number: the size of a window in records
   Sharding sharding = Sharding::kAuto;

@@ -17,7 +17,8 @@ namespace downpour {
 /// kConfig; `where` is the key.
 Result<void> complete_job(Job& job);
 
-/// The facts about a data file that its inspection finds (shared/data/sniff.h), for job_for_file().
+/// The facts about a data file that its inspection finds (shared/data/formats/sniff.h), for
+/// job_for_file().
 struct FileFacts {
   std::string path;
   DataFormat format = DataFormat::kAuto;

@@ -73,14 +73,14 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
 }
 
 /// Checks that names are unique. Layers, outputs and fields share one namespace. Exception: an
-/// output may have the name of its own layer, and then its target may have that name, too.
+/// output may have the name of its own layer.
 Result<void> check_clashes(const Job& job, const Names& names) {
   std::set<std::string> own;
   for (const OutputSpec& output : job.model.outputs) {
     if (output.name == output.input) own.insert(output.name);
   }
   for (size_t i = 0; i < names.layers.size(); ++i) {
-    if (!contains(names.fields, names.layers[i]) || own.contains(names.layers[i])) continue;
+    if (!contains(names.fields, names.layers[i])) continue;
     return wrong(str("`", names.layers[i], "` is a field and a layer"),
                  str("model.layers[", i, "].name"), "rename the layer", "DP-2108");
   }

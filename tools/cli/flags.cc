@@ -60,6 +60,9 @@ void add_data_format(CLI::App& app, std::string& format) {
                                      "criteo", "jsonl",    "npy",    "npz",    "mnist"};
   // Every format is listed, in the order of the help text.
   static_assert(kNames.size() == kFormats.size());
+  static_assert(std::ranges::all_of(kNames, [](std::string_view name) {
+    return std::ranges::find(kFormats, name, &FormatTraits::name) != kFormats.end();
+  }));
   app.add_option("--format", format, "Of files: what they are; auto looks at the first one")
       ->check(CLI::IsMember(std::vector<std::string>(kNames.begin(), kNames.end())))
       ->group("Data");

@@ -28,6 +28,7 @@ class WindowCursor final : public RecordCursor {
         epoch_(options.epoch),
         first_number_(options.first_number) {
     plan_.programs = options.programs;
+    plan_.preambles = options.preambles;
   }
 
   Result<void> open(const DataSpec& data, const plan::FileInfo& info) {

@@ -37,6 +37,7 @@ struct CursorOptions {
   uint32_t epoch = 0;
   uint64_t first_number = 0;
   std::shared_ptr<data::ProgramPool> programs = data::make_program_pool();
+  std::shared_ptr<data::PreambleCache> preambles = data::make_preamble_cache();
 };
 
 class RecordCursor {

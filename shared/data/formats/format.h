@@ -52,7 +52,7 @@ struct Format {
                                     const plan::ShardRange& range,
                                     const WindowMemory& memory) = nullptr;
   /// Finds where a plain file can be cut into pieces of about `target_bytes`, by a scan of at most
-  /// `records_max` records. Null if any byte will do, or the file cannot be cut.
+  /// `records_max` records. Called only if DataSpec::boundaries_need_scan().
   Result<RecordCuts> (*find_cuts)(const DataSpec& data, const plan::FileInfo& info,
                                   uint64_t target_bytes, uint64_t records_max) = nullptr;
   /// Returns the mean bytes of a record on disk, at least 1, estimated from the file's beginning.
