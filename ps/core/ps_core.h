@@ -1,6 +1,7 @@
 // PsCore: the deterministic state machine of one ps thread. It owns partitions, answers pulls and
-// pushes, and carries out the chief's requests. It uses no socket, file, thread or clock: it
-// receives events and returns effects.
+// pushes, and carries out the requests of the chief. It uses no socket, file, thread or clock: it
+// receives events and returns effects, which its shell carries out. docs/glossary.md has the terms
+// of the project, such as claim, view and ownership generation.
 #pragma once
 
 #include <cstdint>
@@ -27,51 +28,56 @@
 
 namespace downpour::ps {
 
-/// One core. The same events in the same order give the same effects, bit for bit. No message of a
-/// peer can stop the core or make it grow beyond PsLimits. A request that it cannot serve is
-/// answered with a typed Reject.
+/// One ps core. The same events in the same order give the same effects, bit for bit. No message of
+/// a peer can stop the core or make it grow beyond PsLimits. The core answers a request that it
+/// cannot serve with a typed Reject.
 class PsCore {
  public:
-  /// `config` comes from this process's own job. Checks that 1 <= partition_bits <= 16.
+  /// `config` comes from this process's own job, not from a peer. Aborts the process if
+  /// partition_bits is not in [1, 16].
   explicit PsCore(PsConfig config);
   PsCore(const PsCore&) = delete;  // its members refer to one another
   PsCore& operator=(const PsCore&) = delete;
 
-  /// Handles a message from a peer. `identity` is what the connection proves: only a chief directs
-  /// a ps, and only a worker pulls and pushes. Replies carry the same request id, the run and the
-  /// newest view.
+  /// Handles a message from a peer. `identity` is what the connection proves about the peer: only a
+  /// chief directs a ps, and only a worker pulls and pushes. A reply carries the id of its request,
+  /// the run and the newest view.
   void on_message(int64_t now_ns, PeerKey from, const wire::Message& message, Effects& effects,
                   const wire::PeerIdentity& identity = {});
-  /// Completes Load effect `id`: its images, or the error of reading them. The images may arrive in
-  /// several calls; `more` means that others follow.
+  /// Completes the Load effect `id`: the images of partitions that the core adopts, or the error of
+  /// reading them. The images may arrive in several calls; `more` means that others follow.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
                  Effects& effects, bool more = false);
-  /// Whether the shell must call continue_save() between messages. Each call copies only a few
-  /// partitions, so that no request waits longer than that.
+  /// Returns true if the shell must call continue_save() between messages, because a checkpoint is
+  /// in progress. Each call copies only a few partitions, so that no request waits longer than
+  /// that.
   bool saves() const { return saving_.copies(); }
   /// Copies the next partitions of the checkpoint in progress.
   void continue_save(Effects& effects);
-  /// Reports that the image of one Store effect has been written. Its memory may be reused for the
-  /// next copy.
+  /// Reports that the image of one Store effect has been written. The core reuses its memory for
+  /// the next copy.
   void on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image);
   /// Completes the Store effects of `checkpoint`: references to all its images, or the error of the
   /// one that could not be written.
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
-  /// Completes the Export effect of `ownership_generation`: references to its images, or the error
-  /// of writing them. If `inlined` is not empty, it holds the images, and there is no file.
+  /// Completes the Export effect of `ownership_generation`, which hands out the images of
+  /// partitions that move to another core. `images` refers to the images in a file, or is the error
+  /// of writing them. If `inlined` is not empty, it holds the images themselves, and there is no
+  /// file.
   void on_exported(ViewId ownership_generation, Result<std::vector<wire::ImageRef>> images,
                    Bytes inlined, Effects& effects);
-  /// Reports that the machine has `free_bytes` for this core's tables, in addition to what they
-  /// hold.
+  /// Reports that the tables of this core may take `free_bytes` more memory than they hold.
   void on_free_memory(uint64_t free_bytes);
   /// Asks the chief to move this core's partitions away and then to stop it.
   void leave(int signal, Effects& effects);
-  /// Sets the extent of the plan. A restarted chief may want more epochs, of other data.
+  /// Sets how many epochs and shards the plan has. A restarted chief may want more epochs, or may
+  /// have other data.
   void set_plan(const PlanExtent& plan) { config_.plan = plan; }
   /// Sets the run folder. A restarted chief may have it under another path.
   void set_run_dir(std::string run_dir) { config_.run_dir = std::move(run_dir); }
-  /// Sends heartbeats, expires handles and stages, and checks for a silent chief. Call it about
-  /// every 100 ms.
+  /// Sends heartbeats, and ends the process if the chief is silent for too long. Drops old handles
+  /// (rows that a pull found, kept for the push) and old fragments of parts that never became
+  /// complete. Must be called about every 100 ms.
   void on_tick(int64_t now_ns, Effects& effects);
 
   const wire::View& view() const { return session_.view(); }
@@ -79,8 +85,8 @@ class PsCore {
   const Handles& handles() const { return handles_; }
   const Staging& staging() const { return staging_; }
   wire::Heartbeat heartbeat() const { return session_.heartbeat(); }
-  /// Returns a claim for each partition that it holds, in ascending order. A new chief continues
-  /// with the claims that it accepts.
+  /// Returns a claim for each partition that the core holds, in ascending order. The Hello carries
+  /// the claims. A new chief accepts or rejects each of them, and continues with the accepted ones.
   std::vector<wire::PartitionClaim> claims() const { return session_.claims(); }
 
  private:

@@ -1,6 +1,8 @@
-// WorkerCore: requests leases, pulls what each batch needs, has it computed, pushes the gradients,
-// and repeats each part until it is acknowledged. A deterministic state machine without socket,
-// file, thread or clock (time is an argument).
+// WorkerCore: requests leases of shards from the chief, pulls the variables that each batch needs,
+// has the batch computed, and pushes the gradients. A push consists of one *part* for each
+// partition that it concerns. The core repeats a part until the partition acknowledges it. The core
+// is a deterministic state machine without socket, file, thread or clock (time is an argument). Its
+// shell carries out the effects, `fx`.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +28,18 @@ class WorkerCore {
 
   void start(int64_t now_ns, WorkerEffects& fx) { session_.start(now_ns, fx); }
   void on_message(int64_t now_ns, Incarnation from, wire::Message&& message, WorkerEffects& fx);
-  /// Configures the core after `welcomed`: the tables of the job's model, the batches in flight,
-  /// and the time limit for a silent chief. Pulls begin only after this call.
+  /// Configures the core after WorkerEffects::welcomed: the tables of the job's model, the number
+  /// of batches in flight, and the time limit for a silent chief. The core requests leases and
+  /// pulls only after this call.
   void configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
                  int64_t chief_silence_ns, WorkerEffects& fx);
   /// Sets the number of shards to read at the same time.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
-  /// True while on_batch() may be called.
+  /// Returns true while on_batch() may be called.
   bool wants_batch() const { return steps_.wants_batch(); }
-  /// Whether some shard is being read.
+  /// Returns true if some shard is being read.
   bool reads() const { return leases_.reading_count() > 0; }
+  /// Returns what the core waits for, or that it computes.
   Activity doing() const { return steps_.doing(); }
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
     steps_.on_batch(now_ns, std::move(batch), fx);
@@ -50,26 +54,33 @@ class WorkerCore {
     steps_.on_computed(now_ns, std::move(computed), fx);
   }
   /// Ends the process after an error that concerns no shard, for example if the model cannot be
-  /// built. Reports the error to the chief.
+  /// built. Reports the error to the chief first.
   void on_fatal(const Error& error, WorkerEffects& fx) { session_.on_fatal(error, fx); }
-  /// Answers `other_job` if this worker cannot continue under that job: ends with 78.
+  /// Ends the process with exit status 78. The shell calls this function after
+  /// WorkerEffects::other_job, if this worker cannot continue under the job of the restarted chief.
+  /// `what` says what differs.
   void on_other_job(const std::string& what, WorkerEffects& fx) { session_.on_other_job(what, fx); }
-  /// Handles a stop signal. A local worker reports it to the chief and continues until the chief
-  /// ends it. If no chief has welcomed it yet, it ends with 128 + signal. Any other worker reports
-  /// the signal, returns all its leases, and ends.
+  /// Handles a stop signal.
+  /// - A worker that `downpour train` has started (WorkerConfig::local) reports the signal to the
+  ///   chief and continues until the chief ends it. If no chief has welcomed it yet, it ends with
+  ///   exit status 128 + signal.
+  /// - Any other worker reports the signal (if it is welcomed), returns all its leases, and ends
+  ///   with exit status 0.
   void leave(int64_t now_ns, int signal, WorkerEffects& fx);
+  /// Sends heartbeats, repeats requests that are due, and ends the process if the chief is silent
+  /// for too long.
   void on_tick(int64_t now_ns, WorkerEffects& fx);
-  /// Time at which on_tick() has work to do next.
+  /// Returns the time at which on_tick() has work to do next.
   int64_t next_deadline_ns() const;
 
   void set_stats(const ProcessStats& stats) { session_.set_stats(stats); }
   const wire::Welcome& welcome() const { return session_.welcome(); }
-  /// Run of the chief that welcomed this worker; 0: none yet.
+  /// Returns the run of the chief that welcomed this worker; 0 if there is none yet.
   uint64_t run() const { return session_.run(); }
-  /// The newest known view; {0, 0}: none yet.
+  /// Returns the id of the newest view that the worker knows; {0, 0} if there is none yet.
   ViewId view() const { return session_.placements() ? session_.placements()->view.id : ViewId{}; }
   const std::vector<TableSpec>& tables() const { return steps_.tables(); }
-  /// Number of pulls and pushes that have not been answered.
+  /// Returns the number of pulls and pushes that have not been answered.
   size_t requests_outstanding() const { return requests_.pending_count(); }
 
  private:

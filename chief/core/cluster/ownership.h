@@ -1,5 +1,10 @@
 // Ownership: which ps core owns each partition: the published view, the partitions that have lost
 // their owner, and those that were assigned to a new one.
+//
+// A *view* is the table of the owners of all partitions, numbered (term, n). The *ownership
+// generation* of a partition is the number (term, n) under which its owner received it; view and
+// generation numbers come from one counter. A ps core *claims* its partitions from a new chief with
+// their generations. Of several claims to a partition, the one with the highest generation wins.
 #pragma once
 
 #include <compare>
@@ -20,10 +25,11 @@ struct PsKey {
 };
 inline PsKey key_of(const wire::Owner& owner) { return {owner.incarnation, owner.thread}; }
 
-/// The owners of all partitions, as one chief sees them. A partition is assigned to a core, which
-/// must then adopt it. The core becomes the owner with the next published view. A view is published
-/// when every core holds what it was assigned. Until then the old owner keeps the partition, if it
-/// is alive.
+/// The owners of all partitions, as one chief sees them. A new owner takes over in three steps:
+/// - The chief assigns the partition to a core (give()).
+/// - The core adopts the partition: it loads the image, or begins empty.
+/// - The next view names the core as the owner. It is published when every core has adopted what it
+///   was assigned. Until then the old owner keeps the partition, if it is alive.
 class Ownership {
  public:
   /// Every view carries `plan_hash`.
@@ -36,27 +42,28 @@ class Ownership {
   /// Returns true if a view is published, every partition has a live owner in it, and no assignment
   /// is pending.
   bool whole() const;
-  /// Returns the core's owner number in the published view; none if it owns nothing there.
+  /// Returns the core's index into `owners` of the published view; none if it owns nothing there.
   std::optional<uint32_t> owner_number(PsKey key) const;
   /// Returns true if the core owns a partition or was assigned one.
   bool concerns(PsKey key) const;
   /// Returns the number of partitions that the core owns or was assigned.
   uint32_t load(PsKey key) const;
 
-  /// Records, before the first view, that the core holds this partition under a generation of an
-  /// earlier term.
+  /// Records, before the first view, that the chief accepts the claim of a core to this partition.
+  /// The generation must be of an earlier term.
   void claim(PartitionId partition, const wire::Owner& by, ViewId ownership_generation);
 
-  /// Marks the core as lost. Its partitions wait for another core, and what it was assigned goes to
-  /// another one. Returns their number; 0 if the core was lost already.
+  /// Marks the core as lost. Its partitions, and those that it was assigned, wait for another core.
+  /// Returns their number; 0 if the core was lost already.
   uint32_t lose(PsKey key, int64_t now_ns);
-  /// Takes back lose(). The core keeps its partitions, except those that are stale or were assigned
-  /// to another core meanwhile. Returns the number of those that it keeps.
+  /// Undoes lose(), because the core has returned. It keeps its partitions, except those that are
+  /// stale or were assigned to another core meanwhile. Returns the number of those that it keeps.
   uint32_t reinstate(PsKey key);
   /// Returns true after lose(), until reinstate().
   bool is_gone(PsKey key) const;
 
-  /// Partitions without a live owner, or with stale copies, that are not assigned to a core.
+  /// Partitions of one former owner that wait for a core: their owner is not alive or its copies
+  /// are stale (see invalidate()), and no core is assigned.
   struct Lost {
     wire::Owner was;  // former owner; incarnation 0: there was none
     int64_t lost_ns = 0;
@@ -67,36 +74,44 @@ class Ownership {
 
   /// Discards all claims and assignments, before the first view.
   void forget_claims();
-  /// Withdraws all assignments that are in no view yet. A partition stays with its owner if that
-  /// one is alive; otherwise it is lost again.
+  /// Withdraws all assignments of give() that no view has published yet. A partition stays with its
+  /// owner if the owner is alive; otherwise it is lost again.
   void take_back();
-  /// Marks every copy of every partition as stale. Each partition is lost until it is assigned
-  /// anew, even if its owner is alive, silent or leaving.
+  /// Marks the copy of every owner as stale, because all partitions must be restored from an older
+  /// checkpoint. Each partition is lost until it is assigned anew, even if its owner is alive.
   void invalidate();
 
-  /// Returns a new generation: higher than all published views, and never used before.
+  /// Returns a new generation. It is higher than all published views and all earlier generations.
   ViewId next_ownership_generation() { return {view_.id.term, ++last_n_}; }
-  /// Returns the highest number assigned so far: the newest generation or the published view.
+  /// Returns the newest generation or view, whichever is higher. A manifest contains it, so that a
+  /// later chief recognizes claims that are newer than the checkpoint.
   ViewId last_given() const { return {view_.id.term, last_n_}; }
-  /// Assigns the partitions to this core. A core that is still adopting must not be assigned more.
+  /// Assigns the partitions to core `to` under this generation. Requires that the core is not lost
+  /// and is not adopting others.
   void give(int64_t now_ns, const std::vector<PartitionId>& partitions, const wire::Owner& to,
             ViewId ownership_generation);
-  /// Withdraws the assignments of these partitions. The next view confirms their owners, if those
-  /// are alive. Their generation changes only if `ownership_generation` is given. It must be given
-  /// if another core may already hold a copy, because otherwise that core's claim would be newer.
+  /// Withdraws the assignments of these partitions, for example because a move was cancelled. The
+  /// next view confirms their owners, if those are alive.
+  ///
+  /// `ownership_generation` becomes the generation of the owners; without it, they keep theirs. It
+  /// must be given if another core may have adopted a copy. That copy has a newer generation than
+  /// the owner had, so a later chief would accept its claim instead of the claim of the owner. It
+  /// must not be given if the owner may still serve the partitions, because the owner would then
+  /// drop them.
   void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> ownership_generation);
   /// Returns the partitions that the core owns in the published view and that are not assigned to
   /// another core, ascending.
   std::vector<PartitionId> owned(PsKey key) const;
-  /// Returns true if the core was assigned partitions, under this generation if one is given, and
-  /// does not hold them yet.
+  /// Returns true if the core was assigned partitions and has not adopted them yet; if a generation
+  /// is given, only under that generation.
   bool adopting(PsKey key, std::optional<ViewId> ownership_generation = {}) const;
-  /// Records that the core holds what it was assigned.
+  /// Records that the core has adopted the partitions that it was assigned.
   void adopted(PsKey key);
-  /// Returns the owner data of a core that was assigned partitions at `then_ns` or earlier and does
-  /// not hold them yet.
+  /// Returns a core that was assigned partitions at `then_ns` or earlier and has not adopted them
+  /// yet.
   std::optional<wire::Owner> overdue_adopter(int64_t then_ns) const;
-  /// Returns true if a view must be published and every core holds what it was assigned.
+  /// Returns true if there is something to publish, and every core has adopted what it was
+  /// assigned. For the first view, every partition must have an owner.
   bool ready() const;
   /// Publishes the next view, in which each assigned partition belongs to its successor.
   const wire::View& publish();
@@ -128,7 +143,7 @@ class Ownership {
   }
 
   wire::View view_;
-  uint32_t last_n_ = 0;
+  uint32_t last_n_ = 0;      // of the newest generation or view
   std::vector<Core> cores_;  // every core that owns or was assigned a partition
   std::vector<Part> parts_;
   std::vector<Adoption> adoptions_;

@@ -1,5 +1,10 @@
 // Checkpoints: the checkpoint that is written while the job continues, the newest published one,
-// and the one with the best evaluation.
+// and the one with the best evaluation. A checkpoint has an image of every partition. It is
+// published, and thereby exists, as soon as its manifest is written. The epochs that it holds
+// completely are then *sealed*.
+//
+// A *partial epoch* is the portion of an epoch with which a job ends because of `train.steps`. Its
+// *account* has the counts of the shards and records that belong to it.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +24,18 @@ namespace downpour::chief {
 enum class SaveEvent : uint8_t {
   kNone,
   kPublished,
-  kFailed,            // Checkpoints::fail() must follow
-  kPartialEpochGrew,  // an image holds a shard of the partial epoch that its account lacks
+  kFailed,  // Checkpoints::fail() must follow
+  // An image holds more, or less, of the partial epoch than the shards that the account counts. The
+  // account is void, and a reconciliation must follow.
+  kPartialEpochGrew,
 };
 struct SaveResult {
   SaveEvent event = SaveEvent::kNone;
   std::string why;  // kFailed: the reason
 };
 
-/// Begins, publishes and abandons checkpoints; at most one is written at a time. Stores in History
-/// what a published one seals.
+/// Begins, publishes and abandons checkpoints; at most one is written at a time. After a checkpoint
+/// was published, records in History which epochs are sealed.
 class Checkpoints {
  public:
   Checkpoints(const ChiefConfig& config, Membership& members, const Ownership& ownership,
@@ -38,56 +45,72 @@ class Checkpoints {
   bool publishing() const { return saving_.state == Saving::State::kPublishing; }
   /// Returns the folder of the current checkpoint, or of the last one.
   const std::string& folder() const { return saving_.folder; }
-  /// Returns the requests of the current checkpoint.
+  /// Returns the Save requests of the current checkpoint that are not answered yet.
   Outbox& outbox() { return saving_.outbox; }
   /// Returns the newest published checkpoint; without images if there is none.
   const RestorePoint& newest() const { return newest_; }
-  /// Returns the checkpoint at the lowest evaluation loss; {0, 0} if there is none.
+  /// Returns the checkpoint of the variables with the lowest evaluation loss; {0, 0} if there is
+  /// none.
   ViewId best() const { return best_; }
-  /// Returns true if the next checkpoint would hold the best variables, and none holds them yet.
+  /// Returns true if the partitions now hold the variables with the lowest evaluation loss, and
+  /// this chief has neither published a checkpoint of them nor failed to. Training must then wait
+  /// for the checkpoint.
   bool waits_for_best() const;
   /// Returns true if a checkpoint was published after the stop request.
   bool saved_since_stop() const { return saved_since_stop_; }
 
-  /// Starts the intervals between checkpoints. `steps` are the batches of this run so far.
+  /// Starts the intervals of `train.checkpoint.every`. `steps` is the number of batches that were
+  /// trained in this run so far.
   void start(const Turn& turn, uint64_t steps) { schedule_.start(turn.now_ns(), steps); }
   /// Requests a checkpoint, which begins as soon as possible.
   void want() { schedule_.want(); }
+  /// Returns true if a requested checkpoint has not begun yet.
   bool wanted() const { return schedule_.wanted(); }
+  /// Returns true if a checkpoint must begin now: it was requested, an interval is over, or the
+  /// pause after a failed checkpoint is over.
   bool due(const Turn& turn, uint64_t steps) const { return schedule_.due(turn.now_ns(), steps); }
-  /// Returns true if the ps take too long to write their images. A manifest that is being written
-  /// may still appear, so it does not time out.
+  /// Returns true if the ps take too long to write their images. The writing of the manifest has no
+  /// time limit, because the manifest may still appear.
   bool overdue(const Turn& turn) const;
 
-  /// Asks all owners to write their images. Requires that none is being written. `at_rest`: no
-  /// shard is leased.
+  /// Asks all owners to write their images. Requires that no checkpoint is being written.
+  /// `at_rest`: no shard is leased; only then can the images hold exactly the best variables.
   void begin(Turn& turn, uint64_t steps, bool at_rest);
+  /// Handles the answer of an owner: its images are written, or could not be written. The last
+  /// answer begins the writing of the manifest.
   SaveResult on_saved(Turn& turn, const Member& member, wire::Saved&& saved);
   /// Handles the result of PublishManifest. `stopping`: a stop was requested.
   SaveResult on_published(Turn& turn, ViewId checkpoint, const Result<void>& result, bool stopping);
-  /// Ends a failed checkpoint, if one is being written. Training continues, and the epochs stay
-  /// unsealed until the next one. Returns the reason for messages.
+  /// Ends the current checkpoint because it has failed. Does nothing if none is being written.
+  /// Training continues, and the epochs stay unsealed until the next checkpoint. Returns `why`, or
+  /// a text in its place, for messages.
   std::string fail(Turn& turn, const std::string& why);
-  /// Prevents that another checkpoint begins by itself.
+  /// Withdraws the request for a checkpoint and starts the intervals anew, so that no checkpoint is
+  /// due.
   void stop_schedule(const Turn& turn, uint64_t steps) { schedule_.begun(turn.now_ns(), steps); }
-  /// Abandons the checkpoint that is being written, because the owners have changed. The next one
-  /// begins as soon as possible. When all images have arrived, the checkpoint is not abandoned:
-  /// then lost partitions are restored from it.
+  /// Abandons the checkpoint if its images are still being written, because the owners have
+  /// changed. The next one begins as soon as possible. A checkpoint whose images have all arrived
+  /// continues, because only its manifest is missing, and lost partitions can be restored from it.
   void abandon(Turn& turn, const std::string& why);
   /// Drops the current checkpoint, because the job ends.
   void drop() { saving_.end(); }
-  /// Records that the checkpoint of the best variables failed.
+  /// Records that the checkpoint of the best variables has failed, so that training does not wait
+  /// for it any more.
   void lose_best() { best_epochs_lost_ = history_.epochs_trained(); }
 
-  /// Handles an Adopted that reports a failure. Searches an older checkpoint, or returns the error
-  /// that fails the job. `in_use`: results of the job depend on this checkpoint.
+  /// Handles the answer of a ps core that could not restore its partitions. If the newest
+  /// checkpoint is damaged and the job allows it (`train.checkpoint.fall_back`), asks the shell for
+  /// the newest older checkpoint that is whole, and returns nothing. Otherwise returns the error
+  /// that fails the job. `in_use`: an evaluation or prediction has begun with the variables of the
+  /// newest checkpoint. An older one must not replace it then, so the job fails.
   std::optional<Error> on_damage(Turn& turn, const Member& member, const wire::Adopted& adopted,
                                  bool in_use);
-  /// Returns the error of the damaged checkpoint, while an older one is searched, and ends the
-  /// search.
+  /// Returns the error of the damaged checkpoint and forgets it. Returns nothing if the chief is
+  /// not looking for an older checkpoint.
   std::optional<Error> take_damage() { return std::exchange(damage_, std::nullopt); }
-  /// Makes an older checkpoint the newest one. Takes its images and its folder out of `older`.
-  /// `some`: only the lost partitions are restored from it.
+  /// Makes `older` the newest checkpoint and moves its images and folder out of it. Requests
+  /// another checkpoint. `some`: only the lost partitions are restored from `older`, which the
+  /// message to the user then says.
   void fall_back_to(Turn& turn, ResumeState& older, const std::string& damage, bool some);
 
  private:
@@ -100,15 +123,16 @@ class Checkpoints {
   const Ownership& ownership_;
   History& history_;
   Saving saving_;
-  bool saving_partial_epoch_ = false;  // the current checkpoint holds the partial epoch completely
+  bool saving_partial_epoch_ = false;  // the current checkpoint holds the whole partial epoch
   bool saving_best_ = false;           // the current checkpoint holds exactly the best variables
   SaveSchedule schedule_;
   bool saved_since_stop_ = false;
   RestorePoint newest_;
   ViewId best_;
-  uint32_t best_epochs_saved_ = 0;  // epochs trained in the best one, if this chief published it
-  uint32_t best_epochs_lost_ = 0;   // best epochs whose checkpoint failed
-  std::optional<Error> damage_;     // of a damaged checkpoint, while an older one is searched
+  // Numbers of trained epochs, as History::epochs_trained() counts them; 0: none.
+  uint32_t best_epochs_saved_ = 0;  // of the best checkpoint, if this chief published it
+  uint32_t best_epochs_lost_ = 0;   // of the best variables whose checkpoint has failed
+  std::optional<Error> damage_;     // of the newest checkpoint, while an older one is sought
 };
 
 }  // namespace downpour::chief

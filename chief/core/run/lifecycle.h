@@ -1,5 +1,10 @@
 // Lifecycle: the course of the job: its phases, epochs, rounds, evaluations and checkpoints, and
-// its end.
+// its end. docs/glossary.md has the terms of the project, such as view, lease and seal.
+//
+// In a *round*, the chief asks every ps core, under one view, how far each of its partitions is in
+// one epoch. A *completion round* decides whether the epoch is complete. A *reconciliation* is a
+// series of rounds that finds out what the partitions hold after some of them were restored, or
+// after a restart of the chief.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +29,9 @@
 
 namespace downpour::chief {
 
-/// Decides what the job does next, under owners that others decide about. A change of owners
-/// arrives as interrupt(), and ends as on_view_published() or continue_phase().
+/// Decides what the job does next. It does not decide which ps core owns a partition: ChiefCore
+/// does that with Recovery and Moves. A change of owners begins with interrupt(), and ends with
+/// on_view_published() or continue_phase().
 class Lifecycle {
  public:
   Lifecycle(const ChiefConfig& config, Membership& members, const Ownership& ownership,
@@ -35,7 +41,7 @@ class Lifecycle {
   const History& history() const { return history_; }
   const Pass& pass() const { return pass_; }
   Checkpoints& checkpoints() { return checkpoints_; }
-  /// Returns true after the first view: work has begun.
+  /// Returns true after the first view was published: work has begun.
   bool begun() const { return begun_; }
   bool ending() const { return phases_.ending(); }
   bool finished() const { return phases_.finished(); }
@@ -46,37 +52,45 @@ class Lifecycle {
 
   /// Starts the job. Finishes it at once if there is nothing to do.
   void start(Turn& turn);
-  /// Records that partitions are placed. `claimed`: partitions and leases of an earlier chief
-  /// exist.
+  /// Enters Phase::kAdopting, because the chief now assigns every partition to a ps core.
+  /// `claimed`: some cores hold partitions that they received from an earlier chief, so workers may
+  /// still hold leases of that chief.
   void begin_placing(const Turn& turn, bool claimed);
-  /// Returns an Adopt without partitions: what every core must know that adopts some.
+  /// Returns an Adopt request without partitions. It has the fields that are the same for every
+  /// core: sealed epochs, quarantine markers and the hash of the plan.
   wire::Adopt adopt_request() const;
-  /// Returns true if a move may begin: shards are leased, every partition has an owner, and no
-  /// checkpoint would lose its images by it.
+  /// Returns true if partitions may be moved to another core: shards are leased, no stop was
+  /// requested, every partition has an owner, and no checkpoint is due or being written. A change
+  /// of owners would void that checkpoint.
   bool may_move(const Turn& turn) const;
 
   // ---- changes of owners
 
-  /// Voids the running round and checkpoint, because ownership has changed or is about to change.
+  /// Voids the running round, and the checkpoint whose images are being written, because ownership
+  /// has changed or is about to change.
   void interrupt(Turn& turn, const std::string& why);
-  /// Begins or continues the work under a new view. `rolled_back`: some partition was restored or
-  /// began empty since the view before.
+  /// Begins the work under the first view, or continues it under a new view. `rolled_back`: some
+  /// partition was restored or began empty since the view before. Work that has begun then
+  /// continues with a reconciliation.
   void on_view_published(Turn& turn, bool rolled_back);
-  /// Continues the phase that waited for owners, when every partition has one and none was rolled
-  /// back.
+  /// Continues a phase that waited for owners: begins its round or its checkpoint again. Requires
+  /// that every partition has an owner and that none was rolled back.
   void continue_phase(Turn& turn);
-  /// Returns true if lost partitions can be restored from an older checkpoint alone, because no
-  /// epoch was sealed between the two. Then all other partitions still have the watermarks of the
-  /// unsealed epochs.
+  /// Returns true if only the lost partitions must be restored from `older`, the checkpoint that
+  /// replaces the damaged newest one. This requires that no epoch was sealed between the two
+  /// checkpoints. When an epoch is sealed, a ps drops its watermarks (how many batches of each
+  /// shard a partition has applied). Training from `older` repeats the later epochs, and needs
+  /// their watermarks at every partition.
   bool restores_some_from(const ResumeState& older) const {
     return begun_ && older.sealed_epochs == history_.sealed();
   }
-  /// Returns to the epochs of an older checkpoint, from which every partition is restored.
+  /// Returns to the epochs that an older checkpoint holds. The caller restores every partition from
+  /// it.
   void go_back_to(Turn& turn, ResumeState&& older);
   /// Waits for ps again, before work has begun.
   void wait_for_ps(const Turn& turn) { phases_.enter(turn, Phase::kGathering); }
 
-  // ---- messages; the lease table exists once partitions are placed
+  // ---- messages; the lease table is empty before the first view
 
   void on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
                         RequestId id);
@@ -87,19 +101,19 @@ class Lifecycle {
   void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
   void on_saved(Turn& turn, const Member& member, wire::Saved&& saved);
   void on_published(Turn& turn, ViewId checkpoint, const Result<void>& result);
-  /// Ends all leases of a member that is silent, replaced or gone. `died`: it counts as a failed
-  /// attempt.
+  /// Ends all leases of a member that is silent, replaced or gone. `died`: its death counts as a
+  /// failed attempt at a shard that it held.
   void take_back_leases(Turn& turn, Member& member, bool died);
-  /// Adapts the pass to the live input processes.
+  /// Adapts the pass to the number of live input processes (processes that read for workers).
   void on_inputs_changed() { pass_.share_stream(); }
 
   // ---- time
 
-  /// Updates progress(), before anything else of a tick.
+  /// Updates Pass::progress(). Must be called first in each tick.
   void note_steps() { pass_.note_steps(step_base()); }
   void check_idle_leases(Turn& turn);
   void check_rounds(Turn& turn);
-  /// Begins a checkpoint that is due, and abandons one that takes too long.
+  /// Begins a checkpoint that is due, and fails one that takes too long.
   void check_save(Turn& turn);
   void check_limits(Turn& turn);
   void show_progress(Turn& turn);
@@ -116,14 +130,14 @@ class Lifecycle {
   void leave_job(Turn& turn, Error error);
   /// Ends this chief without a message to the members, because they belong to the newer chief.
   void supersede(Turn& turn, uint32_t term);
-  /// Finishes if no live member is left to answer the Stop.
+  /// Finishes the job if no live member is left that could answer the Stop.
   void finish_if_alone(Turn& turn);
 
  private:
-  /// The reconciliation that is running.
+  /// The running reconciliation. It asks about one epoch per round, up to the current epoch.
   struct Reconciliation {
     uint32_t epoch = 0;             // the epoch that the partitions are asked about
-    bool markers_only = false;      // it is for markers only, and leases stay valid
+    bool markers_only = false;      // see reconcile_markers()
     Phase then = Phase::kTraining;  // the phase that follows
   };
 
@@ -143,7 +157,7 @@ class Lifecycle {
   void save_failed(Turn& turn, const std::string& why);
   void after_save(Turn& turn, const std::string& error);
 
-  // lifecycle_epochs.cc
+  // Passes, rounds and reconciliations: lifecycle_epochs.cc
   void begin_work(Turn& turn);
   void begin_epoch(Turn& turn, bool reconcile);
   bool open_epoch(Turn& turn);
@@ -159,6 +173,9 @@ class Lifecycle {
   void end_round(Turn& turn);
   void complete_epoch(Turn& turn, const RoundOutcome& outcome);
   void reconcile(Turn& turn);
+  /// Begins a round that only decides which batches are quarantined, that is, left out of the
+  /// training because they fail at every attempt. Each partition stores a marker for such a batch.
+  /// Leases stay valid, and no new ones are granted during the round.
   void reconcile_markers(Turn& turn);
   void reconcile_next(Turn& turn);
   void end_reconcile(Turn& turn, const RoundOutcome& outcome);

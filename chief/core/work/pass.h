@@ -1,5 +1,14 @@
-// Pass: one pass over the data: the training of an epoch, an evaluation or a prediction run. Its
-// shards, their bytes, and how far it is.
+// Pass: one pass over the data: the training of an epoch, an evaluation or a prediction run. It has
+// the shards of the pass, their bytes and the progress.
+//
+// Terms of this file:
+// - The *account* of an epoch has its record counts: read = applied + filtered + skipped + dropped
+//   + quarantined. An epoch gets its account when it is complete, or when the job ends inside it.
+// - In a *completion round*, the chief asks every partition how far it is in the epoch. A partition
+//   *lacks* a shard if it has not applied all of it.
+// - An *open stream* is the output of a program whose number of records is unknown. Each shard of
+//   it is one *piece*: a run of at most plan::ShardMap::open_piece() records. Its size is counted
+//   in records, where this file says bytes.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +25,21 @@
 
 namespace downpour::chief {
 
-/// The steps of the job before the current epoch.
+/// The steps of the job in the epochs that have an account. A step is one batch, applied at all
+/// partitions.
 struct StepBase {
-  uint64_t steps = 0;    // batches of all epochs that have an account
+  uint64_t steps = 0;    // of all epochs that have an account
   uint32_t epoch = 0;    // the current epoch
   bool counted = false;  // `steps` includes the current epoch
 };
 
-/// The shards of the current pass. Lease table and progress are hints: only a completion round
-/// decides whether an epoch is complete. Over an open stream, a pass grows until a worker reports
-/// the end of the stream.
+/// The shards of the current pass. The lease table and the progress are hints, because workers
+/// report them. Only a completion round decides whether an epoch is complete. A pass over an open
+/// stream has more and more shards, until a worker reports the end of the stream.
 class Pass {
  public:
-  /// Cuts the data into shards. `members` only counts live workers and input processes.
+  /// Cuts the data into shards. `members` is used only to count live workers and input processes
+  /// (processes that read for workers).
   Pass(const ChiefConfig& config, const Membership& members);
 
   LeaseTable& table() { return table_; }
@@ -36,89 +47,106 @@ class Pass {
   WorkerPaces& paces() { return paces_; }
   PassView view(const Turn& turn) const;
   bool trains() const { return table_.purpose() == wire::Purpose::kTrain; }
-  /// Returns the number of shards of a training pass; for an open stream, the maximum.
+  /// Returns the number of shards of a training pass; for an open stream, the largest number
+  /// allowed.
   uint32_t train_shards() const { return train_shards_.count(); }
-  /// Returns true if training reads a stream whose length is not known before.
+  /// Returns true if the training data are an open stream.
   bool open_stream() const { return train_shards_.open_piece() > 0; }
-  /// Returns true if the job has no bytes to read.
+  /// Returns true if the data of the job have no bytes.
   bool no_input() const;
 
   /// Records that workers may hold leases of an earlier chief.
   void expect_earlier_leases(bool expected) { earlier_leases_ = expected; }
   bool earlier_leases() const { return earlier_leases_; }
 
-  /// Begins a pass. All its leases share the fields of `pattern`. Errors: those of extend().
+  /// Begins a pass. All its leases have the fields of `pattern`, such as purpose and epoch. Errors:
+  /// those of extend().
   Result<void> open(const wire::Lease& pattern);
-  /// Appends shards to a pass over an open stream.
+  /// Appends `count` shards to a pass over an open stream.
   void add_shards(uint32_t count);
-  /// Appends shards of an open stream that an earlier chief leased and this one does not know yet.
+  /// Appends the shards of an open stream up to that of `lease`, which an earlier chief granted.
+  /// Does nothing if this chief knows the shard already.
   void add_shards_of_earlier_chief(const wire::Lease& lease);
-  /// Keeps enough free shards in a pass over an open stream, until a worker reports the end of the
-  /// stream. There is always at least one, so the epoch cannot be complete before. Error
-  /// kUnsupported if the epoch has too many shards.
+  /// Appends shards to a pass over an open stream until it has enough free ones, as long as no
+  /// worker has reported the end of the stream. At least one shard is then always free, so a round
+  /// cannot find the epoch complete too early. Error kUnsupported if the epoch has too many shards.
   Result<void> extend();
-  /// Shares a stream among all workers if there is an input process. Without one each worker would
-  /// have to read the whole stream, so one worker at a time reads it.
+  /// Chooses which workers may lease shards of data that can only be read from their start (a
+  /// program or a compressed file). If there is an input process, it reads the data once, and all
+  /// workers share the shards. Without one, each worker would have to read the data from the start,
+  /// so one worker at a time leases shards.
   void share_stream();
   /// Ends a shard with the counts that its worker reported.
   void end_shard(uint32_t shard, const wire::ShardCounts& counts);
-  /// Records the end of an open stream, if this shard reports it. Shards after it are still leased,
-  /// and have no records.
+  /// Records the end of an open stream, if the counts of this shard report it. Later shards are
+  /// still leased, and have no records.
   void note_end(Turn& turn, uint32_t shard, const wire::ShardCounts& counts);
-  /// Sets the size of a piece of an open stream, which is known when the piece has ended.
+  /// Sets the size of a piece of an open stream to the number of records that its worker has read.
+  /// Must be called when the shard ends, because the size is not known earlier.
   void measure_piece(uint32_t shard, const wire::ShardCounts& counts);
-  /// Counts the bytes of ended shards anew: reset_ended(), then add_ended() for each of them.
+  /// Counts the bytes of ended shards anew: call reset_ended() first, then add_ended() for each
+  /// ended shard.
   void reset_ended() { bytes_ended_ = 0; }
   void add_ended(uint32_t shard) { bytes_ended_ += bytes_of(shard); }
-  /// Takes the steps of the epoch from a round that found shards lacking.
+  /// Estimates the steps of the epoch from the outcome of a completion round in which some
+  /// partition lacks a shard.
   void take_steps(const RoundOutcome& outcome);
 
-  /// Measures a worker's rate by its progress with a shard that it holds.
+  /// Measures the speed of a worker by its progress in a shard that it holds.
   void advance(const Turn& turn, Incarnation worker, uint32_t shard, uint64_t bytes_done);
   /// Stops measuring a worker that holds no shard.
   void note_idle(const Turn& turn, Incarnation worker);
 
+  /// Returns true for an open stream whose end no worker has reported yet.
   bool length_unknown() const { return length_unknown_; }
   uint64_t bytes_of(uint32_t shard) const { return shard_bytes_[shard]; }
+  /// Returns the bytes of all shards.
   uint64_t bytes_total() const { return bytes_total_; }
+  /// Returns the bytes of the shards that have ended.
   uint64_t bytes_ended() const { return bytes_ended_; }
-  /// Returns the bytes that have not ended; UINT64_MAX if the length is not known.
+  /// Returns the bytes of the shards that have not ended; UINT64_MAX if the length is not known.
   uint64_t bytes_left() const { return length_unknown_ ? UINT64_MAX : bytes_total_ - bytes_ended_; }
-  /// Returns the shards of an epoch. `accounts` are those of the epochs so far.
+  /// Returns how many shards an epoch has, as far as the chief knows. `accounts` has the accounts
+  /// of the epochs so far.
   EpochExtent extent_of(uint32_t epoch, const std::vector<EpochAccount>& accounts) const;
   std::vector<plan::ShardRange> ranges_of(uint32_t shard) const;
-  /// Returns the range of the shard, in words.
+  /// Returns the range of a shard of this pass as a text for messages.
   std::string range_text(uint32_t shard) const;
-  /// Returns the range of a training shard of any epoch, in words.
+  /// Returns the range of a training shard of any epoch as a text for messages.
   std::string train_range_text(ShardId shard) const;
-  /// Returns, for a weighted mix, the bytes of each source that no shard of the epoch has.
+  /// Returns, for data that mix sources by weight, how many bytes of each source no shard of the
+  /// epoch contains.
   std::vector<uint64_t> unread_bytes(uint32_t epoch) const;
-  /// Returns the account of the epoch, or the error that forbids it.
+  /// Returns the account of a completed epoch. Errors: the partitions report different counts or
+  /// records; the shards do not tile the files; more records are bad than data.bad_records_max
+  /// allows.
   Result<wire::ShardCounts> settle(uint32_t epoch, const RoundOutcome& outcome) const;
-  /// Returns the records that all shards have skipped so far.
+  /// Returns the number of bad records that all shards of the pass have skipped so far.
   uint64_t skipped_so_far() const;
-  /// Checks that the hash of the stream before this shard equals the hash after the shard before
-  /// it, and likewise for the next shard. Different workers may have read them. Error kBadData if
-  /// the input is not replayable.
+  /// Checks data that can only be read from their start. The hash of the records before this shard
+  /// must equal the hash after the shard before it, and likewise for the next shard, because
+  /// different workers may have read them. Error kBadData if the input is not replayable.
   Result<void> check_stream(uint32_t shard) const;
 
-  /// Returns the batches that all partitions have acknowledged in this run: a hint for the
-  /// schedule.
+  /// Returns how many batches of this run all partitions have acknowledged, as workers report it.
+  /// The checkpoint schedule uses this number.
   uint64_t steps() const { return steps_before_ + (trains() ? table_.batches_acked() : 0); }
-  /// Returns the batches of the job that all partitions have applied, in the current epoch as far
-  /// as reported.
+  /// Returns the steps of the job: those in `base`, and those of the current epoch as far as
+  /// workers have reported them.
   uint64_t steps_done(const StepBase& base) const;
-  /// Returns true if shards that were not begun may be leased. They may not if the leased shards
-  /// will reach `train.steps`. The batches of a shard are known when one has ended; until then only
-  /// one shard at a time is begun.
+  /// Returns true if a shard that was not begun may be leased. Always true without `train.steps`.
+  /// With it, the leased shards may already be enough to reach that number of steps; then returns
+  /// false. Assumes that each leased shard has as many batches as the longest training shard that
+  /// has ended. Before any has ended, only one shard at a time is begun.
   bool may_begin_shards(const StepBase& base) const;
-  /// Returns true if every shard that was begun has ended, and the epoch needs no further shard.
+  /// Returns true if the job has reached `train.steps` inside the epoch, and every shard that was
+  /// begun has ended.
   bool partial_epoch_is_read(const Turn& turn, const StepBase& base) const;
 
   /// Returns a number that grows whenever the job makes new progress.
   uint64_t progress() const { return steps_max_ + shards_ended_; }
   void note_steps(const StepBase& base) { steps_max_ = std::max(steps_max_, steps_done(base)); }
-  /// Adds the figures of the pass. `accounts` as for extent_of().
+  /// Adds the bytes and shards of the pass to `snapshot`. `accounts` as for extent_of().
   void show(ProgressSnapshot& snapshot, const std::vector<EpochAccount>& accounts) const;
   uint32_t attempts_repeated() const { return attempts_repeated_ + table_.attempts_repeated(); }
   uint32_t backups() const { return backups_ + table_.backups(); }

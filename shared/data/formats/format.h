@@ -1,5 +1,9 @@
-// Format: how the records of a data format are found, counted and parsed. What the settings of a
-// job need to know of it is in shared/job/formats.h.
+// Format: how the records of a data format are found, counted and parsed. The properties of a
+// format on which the settings of a job depend are in shared/job/formats.h.
+//
+// The formats npy and npz are *arrays*: a source has several NumPy arrays, and record i consists of
+// row i of each array that a field reads. A *window* (records/window.h) is a bounded run of
+// consecutive records in memory. A *range* is the part of a file that one reader opens.
 #pragma once
 
 #include <array>
@@ -20,25 +24,28 @@
 
 namespace downpour::data {
 
-/// Where the windows of a range keep their text, and the bytes that a window should have. Outlives
-/// the windows.
+/// The memory for the windows of a range, and the size that a window should have, in bytes.
+/// `buffer` holds the text of the current window, and `records` the positions of its records. The
+/// memory must outlive the windows.
 struct WindowMemory {
   size_t window_bytes = 0;
   Buffer& buffer;
   std::vector<RecordRef>& records;
 };
 
-/// The functions of a format. A null function stands for what the format cannot do.
+/// The functions of a format. A null function means that the format does not support the operation.
 struct Format {
   DataFormat format = DataFormat::kAuto;
-  /// Opens windows of the records of a range, without a parser. Null for arrays, because the fields
-  /// determine the content of their rows. Errors: kNoInput, kIo, kBadData.
+  /// Opens windows of the records of a range, without a parser. Null for arrays: the fields decide
+  /// which arrays are read, so open_rows() opens the windows together with the parser. Errors:
+  /// kNoInput, kIo, kBadData.
   Result<std::unique_ptr<WindowSource>> (*open)(const FieldContext& context,
                                                 const plan::FileInfo& info,
                                                 const plan::ShardRange& range,
                                                 const WindowMemory& memory) = nullptr;
-  /// Opens windows of the records that a program writes. `name` is for messages. Null for arrays,
-  /// which a RowStream reads, and for formats that a program cannot write.
+  /// Opens windows of the records that a program writes to its stdout. `name` is for messages. Null
+  /// for arrays, for which rows_of() (numpy/array_stream.h) is called instead, and for formats that
+  /// a program cannot write.
   Result<std::unique_ptr<WindowSource>> (*open_stream)(const FieldContext& context,
                                                        std::unique_ptr<ByteSource> source,
                                                        const std::string& name,
@@ -51,19 +58,23 @@ struct Format {
   Result<ShardRecords> (*open_rows)(const FieldContext& context, const plan::FileInfo& info,
                                     const plan::ShardRange& range,
                                     const WindowMemory& memory) = nullptr;
-  /// Finds where a plain file can be cut into pieces of about `target_bytes`, by a scan of at most
-  /// `records_max` records. Called only if DataSpec::boundaries_need_scan().
+  /// Finds the offsets at which an uncompressed file can be cut into ranges of about
+  /// `target_bytes`, by a scan of at most `records_max` records. Called only if
+  /// DataSpec::boundaries_need_scan() is true.
   Result<RecordCuts> (*find_cuts)(const DataSpec& data, const plan::FileInfo& info,
                                   uint64_t target_bytes, uint64_t records_max) = nullptr;
-  /// Returns the mean bytes of a record on disk, at least 1, estimated from the file's beginning.
+  /// Returns the mean size of a record on disk in bytes, at least 1, estimated from the file's
+  /// beginning.
   Result<uint64_t> (*mean_record_bytes)(const DataSpec& data, const std::string& path) = nullptr;
 };
 
 // The formats, each defined in the file of its parser.
 extern const Format kLibsvm, kLibffm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl;
 
-/// All formats, in the order of the enum. DataFormat::kAuto can do nothing.
+/// The entry of DataFormat::kAuto, which stands for a format that is not decided yet. It has no
+/// functions.
 inline constexpr Format kUndecided;
+/// All formats, in the order of the enum.
 inline constexpr std::array<const Format*, size_t(DataFormat::kLast) + 1> kFormatTable = {
     &kUndecided, &kLibsvm, &kCsv, &kTsv,   &kCriteo, &kMnist,
     &kTfrecord,  &kNpy,    &kNpz, &kJsonl, &kLibffm};
@@ -71,11 +82,11 @@ inline constexpr std::array<const Format*, size_t(DataFormat::kLast) + 1> kForma
 /// Returns the functions of a format.
 inline const Format& format_of(DataFormat format) {
   const Format& found = *kFormatTable[size_t(format)];
-  DP_CHECK(found.format == format, size_t(format));  // the order of the table
+  DP_CHECK(found.format == format, size_t(format));  // kFormatTable has the order of the enum
   return found;
 }
 
-/// Opens windows of the records of a range, without a parser. Not for arrays.
+/// Calls Format::open() of the job's format. Requires that the format is not arrays.
 Result<std::unique_ptr<WindowSource>> open_windows(const FieldContext& context,
                                                    const plan::FileInfo& info,
                                                    const plan::ShardRange& range,

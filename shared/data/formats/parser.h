@@ -1,4 +1,5 @@
-// RecordParser: turns the bytes of one record into the columns of a batch.
+// RecordParser: turns the bytes of one record into the columns of a batch. A column has one value,
+// or one list of keys, for each record of the batch.
 #pragma once
 
 #include <memory>
@@ -13,37 +14,43 @@
 
 namespace downpour::data {
 
-/// One record of a shard.
+/// One record of a shard, which waits to be parsed.
 struct QueuedRecord {
-  RecordRef ref;
+  RecordRef ref;        // its position in the window of its range
   uint32_t range = 0;   // index of the range in the shard
-  uint64_t offset = 0;  // in its file, in bytes
+  uint64_t offset = 0;  // in its file: a byte offset, or the row number in a file of arrays
 };
 
-/// Turns records into columns. Allocates no memory once its buffers have grown.
+/// Turns records into columns. Allocates no memory once its buffers have grown to the size of the
+/// batches.
 class RecordParser {
  public:
   virtual ~RecordParser() = default;
-  /// Parses the record [begin, end). *end is readable; for text it is a line break or '\r'. Returns
-  /// false if the record is bad or the job's filter drops it. For a bad record `fault` describes
-  /// the error, and the caller must cut off the keys that the record has already added. For a
-  /// filtered record fault.reason is null, and no keys are added.
+  /// Parses the record [begin, end) and appends its values to `columns`. *end is readable; for text
+  /// it is a line break or '\r'. Returns false if the record is bad or the job's filter drops it.
+  /// For a bad record `fault` describes the error, and the caller must remove the keys that the
+  /// record has already added. For a filtered record fault.reason is null, and no keys are added.
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
 
-  /// Parses consecutive records of a window like parse(). All of them are whole and of one range.
-  /// Returns the number of records parsed. The caller passes the next record to parse(), which
-  /// overwrites anything that this function wrote for that record or a later one. Adds
-  /// hash_combine(hash(), offset) of each parsed record to `hashes`.
+  /// Parses consecutive records of a window like parse(), and stops before the first record that it
+  /// cannot parse. Requires that all records are whole and of one range. Returns the number of
+  /// records that it has parsed; a parser without support for runs returns 0. The caller must pass
+  /// the next record to parse(), which reports its fault, and which overwrites anything that this
+  /// function wrote for that record or a later one. Adds hash_combine(hash(), offset) of each
+  /// parsed record to `hashes`.
   virtual size_t parse_run(std::span<const QueuedRecord> run, Columns& columns, uint64_t& hashes);
 
-  /// Applies the ops that need several values of a record. Called after parse() has returned true.
-  /// Returns false if the record is bad.
+  /// Applies the ops that need all values of a record: list ops, random ops and crosses
+  /// (RecordStage). Must be called after parse() has returned true. Returns false if the record is
+  /// bad.
   bool finish(Columns& columns, Fault& fault) {
     return stage_ == nullptr || stage_->apply(columns, fault);
   }
+  /// Returns true if finish() has ops to apply.
   bool finishes() const { return stage_ != nullptr; }
-  /// Applies the ops that work on whole columns. Called after the last record of a batch.
+  /// Applies the ops that are deferred until a batch is full, because they work on whole columns.
+  /// Must be called after the last record of a batch.
   void finish_batch(std::vector<FloatColumn>& floats, std::vector<KeyBuffer>& keys,
                     uint32_t records) const {
     for (const auto& each : deferred_.floats) {
@@ -62,16 +69,18 @@ class RecordParser {
   /// records.
   virtual uint64_t hash(const char* begin, const char* end) const;
 
-  /// Returns the entry of Columns::keys that feeds each bag of the layout. A field that two bags
-  /// use is read only once.
+  /// Returns, for each bag of the layout, the index into Columns::keys of the keys that it gets. A
+  /// bag (BagInput) is an input of the model that receives a list of keys for each record. A field
+  /// that two bags use is parsed only once, so both bags have the same index.
   const std::vector<uint32_t>& key_of_bag() const { return key_of_bag_; }
-  /// Returns the shape of each entry. Entries that only feed other fields have no bag.
+  /// Returns the shape of each entry of Columns::keys. An entry whose keys are only the input of
+  /// another field, such as a cross, belongs to no bag.
   const std::vector<KeyShape>& key_shapes() const { return key_shapes_; }
   void set_filter(std::unique_ptr<RecordFilter> filter) { filter_ = std::move(filter); }
 
  protected:
-  /// Takes the key shapes, the stage and the deferred ops of `set`. For a parser that reads these
-  /// fields.
+  /// Takes the key shapes, the stage and the deferred ops of `set`. A parser calls it if it reads
+  /// the fields of `set`.
   void adopt(FieldSet& set) {
     key_of_bag_ = std::move(set.key_of_bag);
     key_shapes_ = std::move(set.key_shapes);
@@ -79,8 +88,9 @@ class RecordParser {
     deferred_ = std::move(set.deferred);
   }
 
-  /// Takes the key shapes, the stage and the deferred ops of `other`. For a parser that yields the
-  /// same columns as `other` and replaces it in finish().
+  /// Takes the key shapes, the stage and the deferred ops of `other`. A parser calls it if it wraps
+  /// `other` and yields the same columns. From then on, finish() of this parser applies the stage,
+  /// and finish() of `other` does nothing.
   void stand_for(RecordParser& other) {
     key_of_bag_ = other.key_of_bag_;
     key_shapes_ = other.key_shapes_;
@@ -93,11 +103,11 @@ class RecordParser {
  private:
   std::vector<uint32_t> key_of_bag_;
   std::vector<KeyShape> key_shapes_;
-  std::unique_ptr<RecordStage> stage_;  // null: no such ops
+  std::unique_ptr<RecordStage> stage_;  // null: finish() has no ops
   FieldSet::Deferred deferred_;
 };
 
-/// The records of a shard, and the parser for them.
+/// The records of one range of a shard, and their parser.
 struct ShardRecords {
   std::unique_ptr<WindowSource> source;
   std::unique_ptr<RecordParser> parser;

@@ -1,4 +1,15 @@
-// ReadPlan: which records a job reads, and how. It decides which records a batch id names.
+// ReadPlan: which records a job reads, and how. The plan decides which records a batch id (epoch,
+// shard, batch) always names.
+//
+// Terms of this module:
+// - A *sequential source* can only be read from its first record on: a program that writes a whole
+//   epoch, or a compressed file. If it is cut (FileInfo::is_streamed()), its ranges are called
+//   *pieces*, and RecordStream reads it once for all readers of a process.
+// - A *worker stream* (plan::StreamSpec) is training data that one worker at a time processes: some
+//   of the files, some of the records, or a copy of all records, as data.sharding says. By default
+//   there is one worker stream, which all workers share.
+// - A *mix* (SourceSpec::is_mix()) is a source of several *parts* with weights: the weight of a
+//   part decides its share of the records of an epoch.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +26,27 @@
 namespace downpour::data {
 
 class ScratchPool;
-/// Creates a pool of memory that the readers of a process share one after another.
+/// Creates a pool of working memory. A reader borrows it from the pool and returns it when it ends,
+/// so that the next reader of the process can use it.
 std::shared_ptr<ScratchPool> make_scratch_pool();
 
 class ProgramPool;
 /// Creates a pool of the programs that the readers of a process have started. stop_programs() kills
-/// them, and fails every reader that reads from one.
+/// them, and fails every reader that waits for one. are_stopped() returns whether stop_programs()
+/// was called.
 std::shared_ptr<ProgramPool> make_program_pool();
 void stop_programs(ProgramPool& pool);
 bool are_stopped(const ProgramPool& pool);
 
 class RecordStreams;
-/// Creates a cache for streams: programs' outputs and compressed files that can only be read from
-/// their start. Each is read once for all readers of a process.
+/// Creates a cache for the records of sequential sources, so that a source is read once for all
+/// readers of a process.
 std::shared_ptr<RecordStreams> make_record_streams();
 
 class CacheStore;
 /// Creates the store for the parsed records of a process: memory, or an unlinked file in `folder`,
 /// of at most `bytes_max` bytes. used_bytes() returns how much is in use. was_full() returns
-/// whether a request found no room.
+/// whether the store has ever refused a request for lack of room.
 std::shared_ptr<CacheStore> make_cache_store(Cache where, uint64_t bytes_max, std::string folder);
 uint64_t used_bytes(const CacheStore& store);
 bool was_full(const CacheStore& store);
@@ -44,12 +57,16 @@ class RecordCache;
 struct ReadPlan : FieldContext {
   uint64_t seed = 1;
   bool drop_remainder = false;
-  uint64_t batches_max = 0;  // batches of a shard that is one epoch; 0: until its end
-  double holdout = 0;        // share of the records held out of training
-  SourceSpec source;         // which records of the files belong to the data set
-  std::string base_dir;      // working directory of the source's program
+  // Number of batches after which a shard ends (train.steps_per_epoch, for data of a single shard);
+  // 0: the shard ends with its records.
+  uint64_t batches_max = 0;
+  double holdout = 0;    // share of the training records that only evaluations read
+  SourceSpec source;     // which records of the files belong to the data set
+  std::string base_dir;  // working directory of the job's programs
   std::vector<plan::FileInfo> files;
-  bool training = true;                // random ops apply, except to held-out records
+  // True: a reader of training records applies random ops. A reader of held-out records
+  // (Split::kHeldOut) never does. False: the plan is for evaluation or prediction.
+  bool training = true;
   std::shared_ptr<RecordCache> cache;  // null: records that are read again are parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
   std::shared_ptr<ProgramPool> programs = make_program_pool();
@@ -71,25 +88,28 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
 std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const SourceSpec& source,
                                                std::vector<plan::FileInfo> files);
 
-/// Returns a plan that reads the same data for prediction: every record, in the order of the files.
-/// Targets are optional, and any value is allowed. A missing target reads as its field's default or
-/// 0, whether a text, the whole column or the label file is missing. A column counts as missing if
-/// the header does not contain it. Without a header, the targets' columns count as missing if the
-/// first line has exactly that many cells fewer.
+/// Returns a plan that reads the same data for prediction: without filter and shuffle, so that
+/// predictions have the order of the files. Targets are optional, and any value is allowed. A
+/// missing target reads as its field's default or 0. A target is missing if its value, its column,
+/// its array or the label file is missing. The rule for a missing column depends on the header:
+/// - With a header, a column is missing if the header does not name it.
+/// - Without a header, either all or none of the targets' columns are missing. They are missing if
+///   the first line has exactly as many cells as the job declares columns that are not targets.
 std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan);
 
 /// Describes the amount of data for the user: "2 files, 3.1 MiB", "a program, 10000 records an
 /// epoch".
 std::string text_of(const std::vector<plan::FileInfo>& files);
-/// Returns whether the records can only be read from the first one on: a program that writes whole
-/// epochs.
+/// Returns true if the source is a program that writes whole epochs. Compressed files are
+/// sequential sources too, but this function returns false for them; see FileInfo::is_streamed().
 bool is_stream(const SourceSpec& source);
-/// Cuts a program's records into ranges of `records_a_range`; 0 means no cut. Also sets
-/// records_before, as count_pieces() would. If the number of records is not known, the length stays
-/// open (FileInfo::is_open()), and a piece has at most kOpenPieceMax records.
+/// Cuts the output of a program into ranges of `records_a_range` records; 0 means no cut. Also sets
+/// info.records_before: the number of records of the data set that precede each range. If the
+/// program's number of records is unknown, sets an unknown length instead (FileInfo::is_open()), in
+/// which case `records_a_range` must be at most kOpenPieceMax.
 constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
 void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info);
-/// Returns the files with each program of open length as one range.
+/// Returns `files` with each program of unknown length uncut, as a single range.
 std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files);
 
 /// Returns the hash of everything that decides which records a batch id names: files, seed, data
@@ -97,24 +117,29 @@ std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files);
 /// reader.
 uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& shards);
 
-/// Returns how shards are made of the ranges of the training data; for a mix, after note_parts().
-/// `files` come from find_cuts() and cut_program(); they determine whether ranges are pieces of a
-/// stream.
+/// Returns how the ranges of the training data are joined into shards. `files` must come from
+/// find_cuts() and cut_program(), because only these decide whether a file is cut into pieces. For
+/// a mix, note_parts() must have stored in `data` how many files each part has.
 plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Checks that files come from a source of files, and a program from a source that is a program. A
 /// process that receives them must check this. Error: kMalformed.
 Result<void> check_kinds(const SourceSpec& source, const std::vector<plan::FileInfo>& files);
-/// Checks that the parts stored in a mix match these files. A process that receives a job must
-/// check this.
+/// Checks that `data` and `files` fit each other: the parts of a mix have as many files as there
+/// are, and a file of unknown length is one that the job allows. A process that receives both in a
+/// message must call this function before it makes a ShardMap of them, because ShardMap aborts the
+/// process if a part has no range.
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);
+/// Returns the shards of a training pass over `ranges`.
 plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
                           std::vector<plan::ShardRange> ranges);
-/// Returns the streams that the job's training data consist of.
+/// Returns how data.sharding divides the training data into worker streams.
 plan::StreamSpec stream_spec(const DataSpec& data);
 /// Describes in one sentence which workers read which data, and how often each record counts in an
 /// epoch.
 std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Returns whether records are chosen by their number, so that records must be counted first.
+/// Returns true if records are chosen by their number over all files: by skip, take and shard of
+/// the source, or because each worker stream takes every n-th record. The records of the files must
+/// then be counted first.
 bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams);
 
 }  // namespace downpour::data

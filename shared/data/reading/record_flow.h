@@ -1,5 +1,9 @@
 // RecordFlow: yields the records of a shard's ranges in the shard's order: interleaved, then
-// shuffled.
+// shuffled. Two kinds of windows occur:
+// - A *range window* (records/window.h) is a run of consecutive records of one range. It holds
+//   their text in memory. A range has one range window at a time.
+// - A *flow window* is a run of consecutive records of the merged ranges, which point into the
+//   ranges' current range windows. Records are shuffled within a flow window.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +20,8 @@
 
 namespace downpour::data {
 
-/// Shuffles the records of the window with index `window` into the order in which the shard yields
-/// them.
+/// Shuffles the records of the flow window with index `window` into the order in which the shard
+/// yields them.
 template <typename Record>
 void shuffle_window(std::vector<Record>& records, uint64_t seed, ShardId shard, uint32_t window) {
   Rng rng(hash_combine(hash_combine(hash_combine(seed, shard.epoch), shard.shard), window));
@@ -29,39 +33,44 @@ struct OpenRange {
   plan::ShardRange range;
   std::unique_ptr<WindowSource> source;
   std::unique_ptr<RecordParser> parser;
-  bool kept = false;  // a cache supplies the records
+  bool kept = false;  // a cache supplies the records; the file is not read
 };
 
-/// Merges the ranges of a shard and shuffles the result.
+/// Merges the ranges of a shard and shuffles the result. The order depends only on the plan, the
+/// shard and the bytes of the files.
 ///
-/// Ranges take turns. In a weighted mix the next range is drawn at random, in proportion to the
-/// estimated number of records in each range. Otherwise they take turns in order, and each turn
-/// yields the `block` records of DataSpec::interleave in file order. A range at its end loses its
-/// turn.
+/// Ranges take turns, until all are at their end. A range at its end takes no further turn.
+/// - In a mix (sources with weights), each turn yields one record. Its range is drawn at random, in
+///   proportion to the estimated number of records in each range.
+/// - Otherwise the ranges take turns in order. A turn yields `block` records of
+///   DataSpec::interleave, in file order.
 ///
-/// The merged sequence is cut into windows, and each window is shuffled on its own. A window has
-/// `shuffle_records` records, or as many as the current windows of all ranges hold together (the
-/// records that the reader has in memory). The order depends only on the plan, the shard and the
-/// bytes of the files.
+/// The merged sequence is cut into flow windows, and each of them is shuffled on its own. A flow
+/// window ends at the first of these limits:
+/// - It has DataSpec::shuffle_records() records, if the job sets that number.
+/// - Each range has yielded all records of its range window. The next range window cannot be loaded
+///   earlier, because the text of the records that were taken must stay in memory.
+/// - In a mix, or if nothing is shuffled: one range has yielded all records of its range window and
+///   is not at its end. To continue without this range would change the order of turns.
 class RecordFlow {
  public:
-  /// `scratch` holds the memory of the ranges' windows: texts[i] belongs to range i.
+  /// `scratch` holds the memory of the range windows: texts[i] belongs to range i.
   RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRange> ranges,
              std::unique_ptr<Scratch> scratch);
 
-  /// Moves to the next window, which may be empty. Returns false at the end. Errors: those of
+  /// Moves to the next flow window, which may be empty. Returns false at the end. Errors: those of
   /// reading.
   Result<bool> next();
   /// Calls WindowSource::check() of all ranges.
   Result<void> check();
-  /// Returns the number of records in the window.
+  /// Returns the number of records in the flow window.
   size_t size() const { return size_; }
-  /// Appends the records [begin, end) of the window to `to`.
+  /// Appends the records [begin, end) of the flow window to `to`.
   void append(size_t begin, size_t end, std::vector<QueuedRecord>& to) const;
   bool shuffles() const { return shuffle_; }
   /// Returns true if all records are of one range.
   bool is_single() const { return ranges_.size() == 1; }
-  /// Returns true if no range is read from its file.
+  /// Returns true if a cache supplies the records of all ranges, so that no file is read.
   bool is_kept() const {
     return std::all_of(ranges_.begin(), ranges_.end(),
                        [](const Range& range) { return range.open.kept; });
@@ -82,15 +91,17 @@ class RecordFlow {
   RecordParser& parser() { return *ranges_[0].open.parser; }
   Scratch& scratch() { return *scratch_; }
 
-  /// Returns how many bytes of the shard are consumed after the first `count` records of the
-  /// window.
+  /// Returns how much of the shard is consumed after the first `count` records of the flow window.
+  /// The unit is that of the ranges: bytes of a file, records of a program.
   uint64_t progress(size_t count) const;
-  /// Returns how many bytes of the shard all records so far have consumed; at the end, all bytes
-  /// that were read.
+  /// Returns how much of the shard all records so far have consumed; at the end, everything that
+  /// was read.
   uint64_t progress() const;
-  /// Returns where the shard's first record starts and its last one ends. Valid at the end. If
-  /// shards join ranges, each value is a sum of plan::offset_hash() over the ranges of files that
-  /// were cut.
+  /// Returns where the shard's first record starts and its last one ends. Valid at the end. From
+  /// the values of all shards, the chief verifies that the shards tile every file that is cut: no
+  /// byte is read twice or left out. If shards join ranges, a shard has no single start and end.
+  /// Each value is then a sum of plan::offset_hash() over the shard's ranges of cut files, which
+  /// the chief can add over all shards in any order.
   void extent(uint64_t& first_offset, uint64_t& end_offset) const;
   /// Returns the scratch memory to `pool`.
   void close(ScratchPool& pool);
@@ -98,11 +109,11 @@ class RecordFlow {
  private:
   struct Range {
     OpenRange open;
-    Window window;
-    size_t taken = 0;      // records of the window that were taken
+    Window window;         // the range window
+    size_t taken = 0;      // records of `window` that were taken
     uint64_t share = 0;    // in a mix: estimated number of records
-    bool in_use = false;   // records taken refer to the text of the window
-    bool resting = false;  // takes no turn until the next window of the flow
+    bool in_use = false;   // the flow window has records of `window`
+    bool resting = false;  // takes no turn until the next flow window
     bool ended = false;
   };
   Result<void> load(Range& range);
@@ -115,16 +126,16 @@ class RecordFlow {
   const ReadPlan& plan_;
   const ShardId shard_;
   const bool shuffle_;
-  const uint64_t limit_;  // maximum number of records in a window
+  const uint64_t limit_;  // maximum number of records in a flow window
   const bool mixes_;
-  const bool single_;  // the windows of the only range are the flow's windows
+  const bool single_;  // each window of the only range is a flow window
   Rng rng_;            // draws the next range of a mix
   std::unique_ptr<Scratch> scratch_;
   std::vector<Range> ranges_;
-  size_t size_ = 0;
-  uint32_t windows_ = 0;
-  size_t turn_ = 0;    // index of the range whose turn it is
-  uint64_t left_ = 0;  // records left in its turn
+  size_t size_ = 0;       // records in the flow window
+  uint32_t windows_ = 0;  // flow windows so far
+  size_t turn_ = 0;       // index of the range whose turn it is
+  uint64_t left_ = 0;     // records left in its turn
   // Totals over the ranges that take turns: those neither at their end nor resting.
   size_t active_ = 0;
   uint64_t shares_ = 0;
