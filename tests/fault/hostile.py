@@ -46,7 +46,7 @@ def no_message(link, rng):
 
 
 def broken_header(link, rng):
-    """Sends a message of which only the first bytes are a Downpour header."""
+    """Sends a message that begins with a Downpour header, followed by other bytes."""
     _greet(link)
     body = b"DPWF" + struct.pack("<HH", 1, 56) + rng.randbytes(120)
     link.sendall(b"\0" + bytes([len(body)]) + body)

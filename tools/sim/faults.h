@@ -148,8 +148,8 @@ struct FaultPlan {
 };
 FaultPlan make_plan(const FaultSpec& spec, uint64_t seed);
 
-/// Returns the plan without the kinds in `without`. Of the events it keeps only those whose index
-/// in `events` is in `moments` (nullopt: all).
+/// Returns the plan without the kinds in `without`. Keeps the events whose index in `events` is in
+/// `moments`, or all events for nullopt.
 FaultPlan reduced(const FaultPlan& plan, const std::vector<FaultKind>& without,
                   const std::optional<std::vector<uint32_t>>& moments);
 

@@ -126,7 +126,7 @@ class FloatField {
   MissingMarks missing_;
   std::vector<std::string> positive_;
   NumberOps ops_;
-  // Results for 0, 1, 2, ... of a transform with a logarithm, because counts are mostly small.
+  // Results of a transform with a logarithm for 0, 1, 2, ...: most counts are small.
   std::shared_ptr<const std::vector<float>> small_;
   bool is_target_ = false;
   TargetKind target_ = TargetKind::kAny;
