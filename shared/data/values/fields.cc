@@ -30,6 +30,17 @@ uint64_t elements_of(const std::vector<int64_t>& shape) {
   return elements;
 }
 
+MissingMarks::MissingMarks(const DataSpec& data) : marks_(data.missing) {
+  for (const std::string& mark : marks_) {
+    nan_ |= mark == "nan" || mark == "NaN";
+    lengths_ |= uint64_t(1) << std::min(mark.size(), kLongest);
+  }
+}
+
+bool MissingMarks::is_mark(std::string_view text) const {
+  return text.empty() || std::find(marks_.begin(), marks_.end(), text) != marks_.end();
+}
+
 bool MissingMarks::are_numbers() const {
   return std::any_of(marks_.begin(), marks_.end(), [](const std::string& mark) {
     float number = 0;

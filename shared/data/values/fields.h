@@ -2,6 +2,7 @@
 // FieldSpec.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -39,14 +40,10 @@ struct Fault {
 /// Decides whether a text means that a value is missing.
 class MissingMarks {
  public:
-  explicit MissingMarks(const DataSpec& data) : marks_(data.missing) {
-    for (const std::string& mark : marks_) nan_ |= mark == "nan" || mark == "NaN";
-  }
+  explicit MissingMarks(const DataSpec& data);
   bool matches(std::string_view text) const {
-    if (text.empty()) return true;
-    for (const std::string& mark : marks_)
-      if (text == mark) return true;
-    return false;
+    // Few texts have the length of a mark.
+    return (lengths_ >> std::min(text.size(), kLongest) & 1) != 0 && is_mark(text);
   }
   /// Returns whether one of the marks is a number.
   bool are_numbers() const;
@@ -54,7 +51,11 @@ class MissingMarks {
   bool matches_nan() const { return nan_; }
 
  private:
+  static constexpr size_t kLongest = 63;
+  bool is_mark(std::string_view text) const;
+
   std::vector<std::string> marks_;
+  uint64_t lengths_ = 1;  // bit n: there is a mark of length n, or of kLongest or more
   bool nan_ = false;
 };
 
@@ -185,7 +186,7 @@ class KeyField {
   std::optional<KeyHash> defer_hash();
 
   // Converts a text of a table.
-  bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
+  [[gnu::always_inline]] bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
     if (!hashes_text_ || missing_.matches(text)) [[unlikely]]
       return convert_any(text, key, fault);
     key = hash(text);
