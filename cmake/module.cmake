@@ -57,7 +57,11 @@ function(dp_test name)
   # One CTest entry per binary, because starting hundreds of processes on 2 cores is slow. The working directory is the
   # build folder, because a compiler cache may have made the paths in __FILE__ relative to it.
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
+  set(seconds 600)
+  if(DP_SANITIZE)
+    set(seconds 1800)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${seconds})
 endfunction()
 
 # All programs are in one folder, as after an installation, so that they find each other.

@@ -12,10 +12,14 @@
 #include <thread>
 #include <unistd.h>
 
+#include "tests/support/seeds.h"
+
 namespace downpour::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr double kSlowness = kSanitized ? 5 : 1;
 
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
 
@@ -56,7 +60,7 @@ void Program::signal(int number) const { kill(pid_, number); }
 
 Ended Program::wait(double seconds) {
   Ended ended;
-  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  const auto deadline = Clock::now() + kSlowness * std::chrono::duration<double>(seconds);
   int status = 0;
   while (waitpid(pid_, &status, WNOHANG) != pid_) {
     if (Clock::now() >= deadline) {
@@ -75,7 +79,7 @@ Ended Program::wait(double seconds) {
 }
 
 bool Program::saw(const std::string& text, double seconds) const {
-  for (const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  for (const auto deadline = Clock::now() + kSlowness * std::chrono::duration<double>(seconds);
        Clock::now() < deadline; nap()) {
     if (read_text(err_path_).find(text) != std::string::npos) return true;
   }

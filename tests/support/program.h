@@ -26,7 +26,8 @@ class Program {
   ~Program();
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  /// Waits until the process ends. Kills it after `seconds`.
+  /// Waits until the process ends. Kills it after `seconds`. A sanitizer slows the program down, so
+  /// all waits are then five times as long.
   Ended wait(double seconds = 60);
   /// Waits up to `seconds` until stderr contains `text`. Returns whether it does.
   bool saw(const std::string& text, double seconds = 20) const;
