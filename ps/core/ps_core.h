@@ -28,9 +28,10 @@
 
 namespace downpour::ps {
 
-/// One ps core. The same events in the same order give the same effects, bit for bit. No message of
-/// a peer can stop the core or make it grow beyond PsLimits. The core answers a request that it
-/// cannot serve with a typed Reject.
+/// One ps core. The same events in the same order give the same effects, bit for bit. No message
+/// can crash the core or make it grow beyond PsLimits. Only the chief can stop it, by Stop or
+/// Refused. Invalid or forbidden requests get a Reject; others that cannot be served get a status
+/// in the reply.
 class PsCore {
  public:
   /// `config` comes from this process's own job, not from a peer. Aborts the process if
@@ -41,34 +42,35 @@ class PsCore {
 
   /// Handles a message from a peer. `identity` is what the connection proves about the peer: only a
   /// chief directs a ps, and only a worker pulls and pushes. A reply carries the id of its request,
-  /// the run and the newest view.
+  /// the run and the newest view; a Reject to another run carries only the id.
   void on_message(int64_t now_ns, PeerKey from, const wire::Message& message, Effects& effects,
                   const wire::PeerIdentity& identity = {});
-  /// Completes the Load effect `id`: the images of partitions that the core adopts, or the error of
-  /// reading them. The images may arrive in several calls; `more` means that others follow.
+  /// Completes the Load effect `id`. `images` holds the images of partitions that the core adopts,
+  /// or the read error. The images may arrive in several calls; `more` means that others follow.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
                  Effects& effects, bool more = false);
   /// Returns true if the shell must call continue_save() between messages, because a checkpoint is
-  /// in progress. Each call copies only a few partitions, so that no request waits longer than
-  /// that.
+  /// in progress. Each call copies only a few partitions, so that a request waits at most for one
+  /// call.
   bool saves() const { return saving_.copies(); }
   /// Copies the next partitions of the checkpoint in progress.
   void continue_save(Effects& effects);
-  /// Reports that the image of one Store effect has been written. The core reuses its memory for
-  /// the next copy.
+  /// Reports that the image of one Store effect has been written. The core reuses the image's
+  /// memory for the next copy.
   void on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image);
-  /// Completes the Store effects of `checkpoint`: references to all its images, or the error of the
-  /// one that could not be written.
+  /// Completes the Store effects of `checkpoint`. `images` holds references to all its images, or
+  /// the write error.
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
   /// Completes the Export effect of `ownership_generation`, which hands out the images of
-  /// partitions that move to another core. `images` refers to the images in a file, or is the error
-  /// of writing them. If `inlined` is not empty, it holds the images themselves, and there is no
+  /// partitions that move to another core. `images` holds references to the images in a file, or
+  /// the write error. If `inlined` is not empty, it holds the images themselves, and there is no
   /// file.
   void on_exported(ViewId ownership_generation, Result<std::vector<wire::ImageRef>> images,
                    Bytes inlined, Effects& effects);
   /// Reports that the tables of this core may take `free_bytes` more memory than they hold.
   void on_free_memory(uint64_t free_bytes);
-  /// Asks the chief to move this core's partitions away and then to stop it.
+  /// Reports a stop signal to the chief. The chief stops the job, or moves the partitions of this
+  /// process away and then stops the process.
   void leave(int signal, Effects& effects);
   /// Sets how many epochs and shards the plan has. A restarted chief may want more epochs, or may
   /// have other data.

@@ -1,5 +1,5 @@
-// Staging: keeps the fragments of parts that are larger than a frame, until a part is complete and
-// can be applied as a whole.
+// Staging: keeps the fragments of a part that is larger than a frame, until the part is complete
+// and can be applied as a whole.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Fragment {
   Bytes values;
 };
 
-/// The fragments of one batch from one worker for one covered set.
+/// The fragments of one batch from one worker for one set of covered partitions (Push::covered).
 struct Stage {
   Incarnation worker{};
   BatchId batch;
@@ -30,7 +30,8 @@ struct Stage {
   std::vector<Fragment> fragments;  // by index; push.fragments is 0 if missing
 };
 
-/// Stages in order of creation, bounded by PsLimits. The oldest is dropped first.
+/// Stages in order of creation, bounded by PsLimits. Beyond a limit, the oldest stage is dropped
+/// first; beyond the limit of one worker, the oldest stage of that worker.
 class Staging {
  public:
   explicit Staging(const PsLimits& limits) : limits_(limits) {}

@@ -1,5 +1,6 @@
 // Watermarks: for each partition and shard, the number of the shard's batches that the partition
-// has applied, and the sums of these batches. Leases, completion and recovery follow from them.
+// has applied, and the number and hash sum of the records in these batches. Leases, completion and
+// recovery follow from them.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct ShardRow {
   PeerKey begun_by = kChiefPeer;     // kChiefPeer: from an image
 };
 
-/// The watermarks of all partitions of one core. A partition that the core does not own reads 0
-/// everywhere.
+/// The watermarks of all partitions of one core. All values of a partition that the core does not
+/// own are 0.
 class Watermarks {
  public:
   Watermarks(uint32_t partition_count, const PsLimits& limits);
@@ -36,8 +37,8 @@ class Watermarks {
   /// Returns the watermark, or wire::kShardEnded if the shard has ended at the partition.
   uint32_t watermark(ShardId shard, PartitionId p) const;
 
-  /// Whether the limits allow a part of this shard from this peer. `end`: it is a shard-end marker.
-  /// The error names the limit.
+  /// Checks that the limits allow a part of this shard from this peer. `end`: it is a shard-end
+  /// marker. The error names the limit.
   Result<void> room_for(ShardId shard, const Bits& parts, bool end, PeerKey from) const;
   /// Moves the watermarks of the parts, which must equal the batch number, to the next batch, and
   /// adds to their sums.
@@ -46,7 +47,7 @@ class Watermarks {
   /// Marks the shard as ended at the parts and adds its counts to theirs.
   void end(ShardId shard, const Bits& parts, const wire::ShardCounts& counts,
            uint64_t records_hash);
-  /// Adds a batch's metrics to one partition. Call it after advance() or end() in that epoch.
+  /// Adds a batch's metrics to one partition. Call it after advance() or end() for the same batch.
   void add_metrics(uint32_t epoch, PartitionId p, const std::vector<OutputSums>& metrics);
 
   /// Drops the state of these partitions.
@@ -61,7 +62,8 @@ class Watermarks {
   Result<void> check(const checkpoint::PartitionImage& image, uint32_t first_epoch) const;
   void import_from(const checkpoint::PartitionImage& image, uint32_t first_epoch);
 
-  /// Sums of one partition over its ended shards. sums() returns null if there are none.
+  /// Sums of one partition: `metrics` over all batches that it has applied, the other fields over
+  /// its ended shards. sums() returns null if no partition of the core has anything of the epoch.
   struct Sums {
     IntervalSet ended;
     wire::ShardCounts counts;
@@ -71,8 +73,8 @@ class Watermarks {
     uint64_t known_hash() const { return hash_known ? records_hash : 0; }
   };
   const Sums* sums(uint32_t epoch, PartitionId p) const;
-  /// Returns the shards that one of `parts` has begun and not all of them have ended, with their
-  /// smallest watermark.
+  /// Returns the shards that one of `parts` has begun and not ended, with the smallest watermark of
+  /// `parts`, which must be all owned partitions.
   std::vector<wire::ShardWatermark> open(uint32_t epoch, const Bits& parts) const;
   size_t rows() const { return row_count_; }
 

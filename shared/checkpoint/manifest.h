@@ -35,14 +35,14 @@ Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::stri
 /// Loads one manifest file. Its name must agree with its content.
 Result<Manifest> load_manifest(Storage& storage, const std::string& path);
 
-/// Returns the highest manifest of a run by name, without reading it. {0, 0}: there is none.
+/// Returns the number of a run's newest manifest, taken from the file names. {0, 0}: there is none.
 Result<ViewId> newest_manifest(Storage& storage, const std::string& run_dir);
 
 /// Returns the highest intact manifest of a run below `below` whose image files exist and are long
 /// enough. The reasons for rejecting higher ones are appended to `skipped` (may be null).
 ///
-/// `verify_bytes_max` > 0 verifies images, too: if they have at most that many bytes together, all
-/// bytes are checked, otherwise only their heads. Errors: kNoInput if there is no manifest,
+/// If `verify_bytes_max` > 0, also verifies images: all their bytes, if the images have at most
+/// that many in total; otherwise only their heads. Errors: kNoInput if there is no manifest,
 /// kBadData if none is intact.
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
                              std::vector<std::string>* skipped, uint64_t verify_bytes_max = 0,
@@ -59,9 +59,9 @@ Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const M
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest);
 
 /// Keeps the newest `keep` (at least 1) intact checkpoints and those that they name as the best.
-/// Removes older checkpoints. Also removes everything that belongs to no manifest and is older than
-/// the newest one: folders of unpublished checkpoints and temporary files. It may be interrupted at
-/// any point. Only one chief at a time may run it.
+/// Removes older checkpoints, except images that the kept ones build on. Also removes folders of
+/// unpublished checkpoints and temporary files that are older than the newest manifest. It may be
+/// interrupted at any point. Only one chief at a time may run it.
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep);
 
 }  // namespace downpour::checkpoint

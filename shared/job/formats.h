@@ -1,5 +1,5 @@
-// Data formats: what the settings of a job need to know about each format. How a format is read is
-// in shared/data/formats.
+// Data formats: what the checks of a job's settings need to know about each format. How a format is
+// read is in shared/data/formats.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace downpour {
 /// How the records of a format are laid out.
 enum class RecordLayout : uint8_t {
   kUnknown,      // DataFormat::kAuto
-  kSparseLines,  // a line has a label and features by number
+  kSparseLines,  // a line has a label and (key, value) features, as in libsvm
   kTable,        // a line has one cell for each column
   kJsonLines,    // a line is a JSON object
   kFrames,       // records with length and checksum
@@ -27,7 +27,7 @@ struct FormatTraits {
   DataFormat format = DataFormat::kAuto;
   std::string_view name;
   RecordLayout layout = RecordLayout::kUnknown;
-  bool typed = false;       // values are numbers and strings instead of text
+  bool typed = false;  // the format stores the type of each value; false: values are texts to parse
   bool has_paths = false;   // a field may have `path`
   bool writable = false;    // data.source may be a program that writes the format
   bool filterable = false;  // records may pass through data.program
@@ -116,7 +116,8 @@ static_assert(formats_are_in_order(), "kFormats needs one entry per DataFormat, 
 constexpr const FormatTraits& traits_of(DataFormat format) { return kFormats[size_t(format)]; }
 constexpr RecordLayout layout_of(DataFormat format) { return traits_of(format).layout; }
 constexpr bool is_table(DataFormat format) { return layout_of(format) == RecordLayout::kTable; }
-/// Returns whether the columns are those of the file: named by a header or by the job.
+/// Returns true if the names of the columns come from a header or from the job, not from the
+/// format.
 constexpr bool has_named_columns(DataFormat format) {
   return is_table(format) && !traits_of(format).own_columns;
 }

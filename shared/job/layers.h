@@ -1,5 +1,5 @@
-// Layers: the types of layers of a model, each listed once with what it reads and which keys it
-// has. shared/model/compile.cc translates them to operations.
+// Layers: the types of layers of a model, each listed once with what it reads and which keys of the
+// job file it has. shared/model/compile.cc translates them into operations.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace downpour {
 /// What distinguishes a type of layer.
 struct LayerInfo {
   const char* type = "";
-  bool reads_keys = false;      // sparse fields
+  bool reads_keys = false;      // sparse fields, by their embedding keys
   bool reads_numbers = true;    // other fields, and layers
   bool has_rows = false;        // the keys `dim`, `pool` and `table`; `dim` is required
   bool has_units = false;       // the key `units`
@@ -47,7 +47,8 @@ inline constexpr auto kLayerTypes = [] {
   for (size_t i = 0; i < types.size(); ++i) types[i] = kLayers[i].type;
   return types;
 }();
-/// Types that other systems have. A job that names one gets an error that says so.
+/// Types that other systems have. A job that names one gets the error that this version does not
+/// have the type.
 inline constexpr std::array kUnavailableLayerTypes{"fm",        "cross", "batch_norm", "dropout",
                                                    "attention", "tanh",  "multiply"};
 

@@ -6,9 +6,9 @@
 
 namespace downpour::model {
 
-/// Compiles the model of a job that validate_model() accepts. Errors: kConfig if widths do not
-/// match or are too large, and if nothing reads a layer. `where` is "model.layers[2] (tower)" or
-/// "model.outputs[0] (click)"; the hint says what to change.
+/// Compiles the model of a job that validate_model() accepts. Errors: kConfig, for example if
+/// widths do not match or are too large, or if nothing reads a layer. `where` is "model.layers[2]
+/// (tower)" or "model.outputs[0] (click)".
 Result<Program> compile(const Job& job);
 
 }  // namespace downpour::model

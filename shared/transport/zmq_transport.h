@@ -1,5 +1,6 @@
-// ZmqTransport: the implementation over ZeroMQ. Only this module's files zmq_* use ZeroMQ. A bound
-// port is a ROUTER socket, a connected peer a DEALER socket of its own.
+// ZmqTransport: the implementation of Transport over ZeroMQ. Only this module's files zmq_* use
+// ZeroMQ. A bound port has a ROUTER socket. Each connected port has its own DEALER socket, unless
+// its other end is a port of this instance.
 #pragma once
 
 #include <array>
@@ -79,8 +80,9 @@ struct Peer {
   bool dropped = false;  // sent too many malformed messages, or its key is not allowed
   PeerIdentity identity;
   uint32_t malformed = 0;
-  uint64_t heard = 0;                // last message, in messages received by this transport
-  std::deque<wire::Message> outbox;  // connected peers: messages that wait for the connection
+  uint64_t heard = 0;  // received_messages of the transport when the peer's last message arrived
+  std::deque<wire::Message>
+      outbox;  // connected peers: messages that the socket does not accept yet
   uint64_t outbox_bytes = 0;
   Sharing sharing;                             // ipc only
   std::shared_ptr<GateConnection> connection;  // at a bound tcp port, after its first message
@@ -162,7 +164,8 @@ class ZmqTransport final : public Transport {
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
   wire::Codec codec_;
   TransportStats stats_;
-  uint64_t list_version_ = 0;  // version of the allowed keys at the last comparison with the peers
+  uint64_t list_version_ =
+      0;  // version of the list of allowed keys when the peers were last checked against it
   uint32_t last_port_ = 0;
   uint64_t last_peer_ = 0;
   std::map<PortId, std::shared_ptr<Port>> ports_;

@@ -1,5 +1,4 @@
-// Header frame: a fixed little-endian envelope whose bytes are all checked, followed by a Cap'n
-// Proto body.
+// Header frame: a fixed little-endian envelope, followed by a Cap'n Proto body.
 #pragma once
 
 #include <cstddef>
@@ -58,10 +57,10 @@ static_assert(std::variant_size_v<Body> == kKindMax);
 /// Returns the name, such as "Push", or "unknown".
 std::string_view kind_name(Kind kind);
 
-/// Size of the envelope: [0,4) magic "DPWF", [4,6) protocol version, [6,8) bytes of the envelope,
-/// [8,12) bytes of the whole frame, [12,16) CRC-32C of all following bytes, [16,18) kind, [18,20)
-/// flags, [20,24) view.term, [24,32) run, [32,40) request, [40,44) view.n, [44,48) bytes of the
-/// keys frame, [48,52) bytes of the values frame, [52,56) zero. The body follows.
+/// Size of the envelope. Layout: [0,4) magic "DPWF", [4,6) protocol version, [6,8) bytes of the
+/// envelope, [8,12) bytes of the whole frame, [12,16) CRC-32C of all following bytes, [16,18) kind,
+/// [18,20) flags, [20,24) view.term, [24,32) run, [32,40) request, [40,44) view.n, [44,48) bytes of
+/// the keys frame, [48,52) bytes of the values frame, [52,56) zero. The body follows.
 constexpr size_t kEnvelopeBytes = 56;
 
 /// The content of an envelope.

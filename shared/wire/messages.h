@@ -68,7 +68,7 @@ struct Welcome {
   std::vector<plan::FileInfo> eval_files;
   int64_t heartbeat_ns = 0;  // interval of heartbeats
   int64_t lease_ns = 0;      // silence that ends a lease
-  // upper bound of the shards of a training pass; 0: from an older chief that does not set it
+  // upper bound of the shards of a training pass; 0: not set
   uint32_t train_shards = 0;
   bool operator==(const Welcome&) const = default;
 };
@@ -115,7 +115,8 @@ struct ImageRef {
   uint64_t bytes = 0;
   uint64_t checksum = 0;  // checksum that a manifest names the image by (XXH3-64)
   uint64_t base = 0;      // checksum of the image that this one builds on; 0: a full image
-  // {}: see above; else the image lies in the folder of that checkpoint, next to the named one
+  // {}: see above; else the image lies in the folder of that checkpoint, a sibling of the folder
+  // that the message names
   ViewId checkpoint;
   bool operator==(const ImageRef&) const = default;
 };
@@ -166,13 +167,13 @@ struct PartitionLoad {
   bool operator==(const PartitionLoad&) const = default;
 };
 
-/// How a worker has spent its time since it started. In the remaining time it had no shard.
+/// How a worker has spent its time since it started. In the remaining time it had no shard to read.
 struct WorkTime {
   uint64_t compute_ns = 0;  // a batch was being computed
   uint64_t network_ns = 0;  // no batch was computed, and the worker waited for a ps
   uint64_t input_ns = 0;    // neither of these; the next batch was still being read
-  // Integrals over time while the worker had a shard: of the batches that were ready, and of the
-  // batches for which the queue had room. Their ratio is the mean fill of the queue.
+  // Integrals over time while the worker had a shard to read: of the batches that were ready, and
+  // of the batches for which the queue had room. Their ratio is the mean fill of the queue.
   uint64_t queued_ns = 0, queue_ns = 0;
   uint64_t sum() const { return compute_ns + network_ns + input_ns; }
   WorkTime& operator+=(const WorkTime& other) {
@@ -194,7 +195,7 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 /// ps core, worker or input process -> chief, every heartbeat_ns: a sign of life, with figures. The
-/// figures are hints and decide nothing about correctness.
+/// figures are only hints; `failure` ends the job.
 struct Heartbeat {
   Incarnation incarnation{};
   uint64_t rss_bytes_max = 0;
@@ -208,8 +209,9 @@ struct Heartbeat {
   std::vector<OutputMetrics> recent;  // worker: since the last heartbeat, with AUC buckets
   std::vector<uint64_t> staleness;    // ps: histogram since start, bucket = min(versions, size - 1)
   uint64_t duplicate_parts = 0, gaps = 0;  // ps: parts already applied, parts too early
-  int64_t load_ns = 0;   // ps, in every fourth: the period of busy_ns and loads; 0: not set
-  uint64_t busy_ns = 0;  // time in that period not spent waiting for a message
+  int64_t load_ns =
+      0;  // ps, in every fourth heartbeat: the period of busy_ns and loads; 0: not set
+  uint64_t busy_ns = 0;              // time in that period not spent waiting for a message
   std::vector<PartitionLoad> loads;  // estimates for its partitions that were used, ascending
   WorkTime work;                     // worker
   Failure failure = {};              // ps
@@ -224,8 +226,8 @@ struct LeaseRequest {
 };
 
 /// Permission for one worker to process a shard; ends after lease_ns of silence. In training,
-/// `shard` is the position in the epoch's order (its range is given by order_at()). In eval and
-/// predict it is the number of the range itself.
+/// `shard` is the position in the epoch's order (plan::ShardMap::at() returns its ranges). In eval
+/// and predict it is the number of the range itself.
 struct Lease {
   Purpose purpose = Purpose::kTrain;
   ShardId shard;
@@ -234,7 +236,8 @@ struct Lease {
   uint64_t plan_hash = 0;
   uint32_t evaluation = 0;                         // id; eval only
   std::vector<uint32_t> quarantined_batches = {};  // quarantined batches of the shard, ascending
-  // report each batch before the next one is read, because the shard has failed before
+  // report each batch before the next one is read, because the shard has failed since its last
+  // progress
   bool single_step = false;
   bool operator==(const Lease&) const = default;
 };
@@ -279,7 +282,7 @@ enum class FailureKind : uint8_t {
   kOther,
   kRecord,         // a record of the batch cannot be read
   kNotFinite,      // the loss or a gradient is not finite
-  kMarkersDiffer,  // a ps has quarantined the batch and the lease has not, or the reverse
+  kMarkersDiffer,  // the ps and the lease disagree about the quarantined batches of the shard
 };
 struct ShardFailed {
   Lease lease;
@@ -339,7 +342,7 @@ struct PartitionStatus {
   ViewId ownership_generation;
   uint64_t version = 0;
   uint32_t shards_ended = 0;  // in the requested epoch
-  ShardCounts counts;         // sums over those shards
+  ShardCounts counts;         // sums over those shards; 0 if the epoch is sealed
   uint64_t records_hash = 0;  // sum over their records; 0: not known
   bool operator==(const PartitionStatus&) const = default;
 };
@@ -381,7 +384,7 @@ struct Saved {
   std::string error;
   std::vector<ImageRef> images;
   uint64_t rows = 0;
-  // an image holds more or less of partial_epoch than its partial_shards
+  // some image does not hold exactly the ended shards that Save requested
   bool beyond_partial_epoch = false;
   uint32_t sealed_epochs = 0;  // highest number of sealed epochs of any image
   bool operator==(const Saved&) const = default;
@@ -420,7 +423,8 @@ struct Leave {
   uint32_t signal = 0;
   bool operator==(const Leave&) const = default;
 };
-/// Chief -> all: the job has ended. Code 0 means success. Answered by Goodbye.
+/// Chief -> member: end this process, because the job has ended, or because a leaving ps no longer
+/// owns partitions. Code 0 means success. Answered by Goodbye.
 struct Stop {
   int32_t code = 0;
   std::string reason;
@@ -441,7 +445,7 @@ struct Section {
   bool operator==(const Section&) const = default;
 };
 
-/// Worker -> ps core. Payload: keys frame. Changes nothing at the ps, for any purpose. With
+/// Worker -> ps core. Payload: keys frame. Changes no variable at the ps, for any purpose. With
 /// keep_handle (train) the ps keeps the rows that it found, for the push that names this request.
 struct Pull {
   Incarnation worker{};
@@ -496,7 +500,8 @@ enum class PartStatus : uint8_t {
 struct PartReply {
   PartitionId partition{};
   PartStatus status = PartStatus::kApplied;
-  // number of batches of the shard that the partition has applied, or kShardEnded
+  // number of batches of the shard that the partition has applied, or kShardEnded; valid for
+  // kAlreadyApplied, kGap and kQuarantined
   uint32_t watermark = 0;
   bool operator==(const PartReply&) const = default;
 };

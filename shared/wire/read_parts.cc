@@ -113,7 +113,7 @@ void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
   out.first_batch = in.getFirstBatch();
   out.evaluation = in.getEvaluation();
   out.plan_hash = in.getPlanHash();
-  read_words(in.getQuarantinedBatches(), kLinesMax, "too many quarantined batches",
+  read_words(in.getQuarantinedBatches(), kMarkersMax, "too many quarantined batches",
              out.quarantined_batches, checks);
   checks.require(std::adjacent_find(out.quarantined_batches.begin(), out.quarantined_batches.end(),
                                     std::greater_equal<>()) == out.quarantined_batches.end(),
@@ -123,7 +123,7 @@ void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
 
 void read(capnp::List<schema::QuarantineMarker>::Reader in, std::vector<QuarantineMarker>& out,
           Checks& checks) {
-  read_list(in, kLinesMax, "too many quarantined batches", out, checks,
+  read_list(in, kMarkersMax, "too many quarantined batches", out, checks,
             [](auto from, QuarantineMarker& to) {
               to = {{from.getEpoch(), from.getShard(), from.getBatch()},
                     from.getWithdrawn(),

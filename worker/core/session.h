@@ -1,4 +1,5 @@
-// Session: the chief and one worker: the handshake, the newest view, heartbeats, and the goodbye.
+// Session: a worker's (or input process's) relation to the chief: handshake, newest view,
+// heartbeats and goodbye.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@ class Session {
   Session(const WorkerConfig& config, Requests& requests)
       : config_(config), requests_(requests), chief_silence_ns_(config.chief_silence_ns) {}
 
-  /// True after the core has asked its process to end. It then ignores every event.
+  /// Returns true after the core has asked its process to end. The core then ignores every event.
   bool stopping() const { return stopping_; }
   bool welcomed() const { return welcomed_; }
-  /// True after configure(): the worker may request leases and pull.
+  /// Returns true after configure(): the worker may request leases and pull.
   bool configured() const { return configured_; }
   const wire::Welcome& welcome() const { return welcome_; }
   /// Run of the chief that welcomed this worker; 0: none yet.
@@ -48,7 +49,8 @@ class Session {
     send(kChief, std::move(body), requests_.next(), fx, {}, std::move(values));
   }
 
-  /// Returns whether the message belongs to this run, or to none.
+  /// Returns true if the message names this run or no run. Before the Welcome, every message
+  /// passes.
   bool is_of_this_run(const wire::Envelope& envelope) const;
   /// Returns whether a message of the chief may be handled. A chief of an older term has been
   /// replaced.
@@ -69,7 +71,7 @@ class Session {
   /// Says goodbye and ends the process.
   void leave(int64_t now_ns, WorkerEffects& fx);
   /// Sends what is due, and ends the process if the chief is silent for too long. Returns false if
-  /// the worker has nothing else to do.
+  /// leases and steps need no tick: the worker is not welcomed yet, or it ends.
   bool on_tick(int64_t now_ns, WorkerEffects& fx);
   /// Time at which on_tick() has work to do next.
   int64_t next_deadline_ns() const;

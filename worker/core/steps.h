@@ -1,4 +1,4 @@
-// Steps: the batches in flight: pull, compute, push, and every possible answer.
+// Steps: takes the batches in flight through pull, compute and push, and handles every answer.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace downpour::worker {
 
-/// What a worker spends its time on. The first one that holds counts.
+/// The activity of a worker. If several apply, the first in this order counts.
 enum class Activity : uint8_t {
   kComputing,  // a batch is being computed
-  kNetwork,    // the next batch waits for the answer of a ps
+  kNetwork,    // a pull is not answered, or all batches in flight wait for a ps
   kInput,      // the next batch is still being read
   kNothing,    // there is no shard to read
 };
@@ -30,10 +30,10 @@ class Steps {
   Steps(const WorkerConfig& config, Session& session, Requests& requests, Leases& leases)
       : config_(config), session_(session), requests_(requests), leases_(leases) {}
 
-  /// Sets the tables of the job's model and the number of batches in flight.
+  /// Sets the tables of the job's model and the largest number of batches in flight.
   void configure(std::vector<TableSpec> tables, uint32_t in_flight);
   const std::vector<TableSpec>& tables() const { return tables_; }
-  /// True while on_batch() may be called.
+  /// Returns true while on_batch() may be called.
   bool wants_batch() const { return session_.configured() && slots_.size() < in_flight_; }
   Activity doing() const;
 
@@ -41,7 +41,8 @@ class Steps {
   void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
   void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);
   void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx);
-  /// Regroups everything that waits for an answer, because its owner may be gone.
+  /// Sends all unanswered pulls and pushes again, grouped by the new view, because partitions may
+  /// have new owners.
   void on_view(int64_t now_ns, WorkerEffects& fx);
   void on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
   void on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);

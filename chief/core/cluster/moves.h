@@ -36,15 +36,17 @@ class Moves {
   const Counts& counts() const { return counts_; }
 
   /// Begins to move the partitions of a ps process away, because it wants to leave. Returns true if
-  /// the job must stop instead: no other ps is left, so the state in its memory would be lost.
+  /// the job must stop instead, because the ps holds partitions and no other ps can receive them.
+  /// Does nothing yet if a silent ps may return, or if some partition has no owner; the ps repeats
+  /// its request.
   [[nodiscard]] bool begin_leaving(Turn& turn, const Member& member);
-  /// Lets all ps stay if no staying ps is left, because then no ps can leave.
+  /// Withdraws all departures if no live ps stays, because no ps could then receive the partitions.
   void check_leaving();
   /// Returns true if the current move takes too long.
   bool overdue(const Turn& turn) const;
-  /// Stops the leaving ps that own nothing any more.
+  /// Stops each leaving ps that no longer owns partitions.
   void dismiss_drained_ps(Turn& turn);
-  /// Returns true if the pause after the last move is over and no request is pending.
+  /// Returns true if the wait after the last move is over and no request is pending.
   bool may_begin(const Turn& turn) const;
   /// Begins the next move if one is wanted. Requires may_begin().
   void begin_next(Turn& turn);
@@ -56,11 +58,11 @@ class Moves {
   /// target must know. Returns the reason if the move must be cancelled.
   std::optional<std::string> on_frozen(Turn& turn, const Member& member, wire::Frozen&& frozen,
                                        Bytes&& inlined, wire::Adopt&& adopt);
-  /// Cancels the current move. Then a view must follow as soon as ownership is ready. It names the
-  /// source as owner, because only a view lets the source serve the partitions again.
+  /// Cancels the current move. Then a view that names the source as owner must follow as soon as
+  /// ownership is ready. Only such a view lets the source serve the partitions again.
   void cancel(Turn& turn, const std::string& why);
-  /// Doubles the pause before the next move to the target, because it did not take over the
-  /// partitions that it was sent.
+  /// Delays the next move to the target by 30 s, doubling with each failure, because the target did
+  /// not take over the partitions that it was sent.
   void blame_target(Turn& turn);
 
   /// Takes the load that a core reports.

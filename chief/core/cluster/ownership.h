@@ -1,10 +1,11 @@
-// Ownership: which ps core owns each partition: the published view, the partitions that have lost
-// their owner, and those that were assigned to a new one.
+// Ownership: the owner of each partition. Holds the published view, the partitions without an
+// owner, and those assigned to a new one.
 //
 // A *view* is the table of the owners of all partitions, numbered (term, n). The *ownership
-// generation* of a partition is the number (term, n) under which its owner received it; view and
-// generation numbers come from one counter. A ps core *claims* its partitions from a new chief with
-// their generations. Of several claims to a partition, the one with the highest generation wins.
+// generation* of a partition is the number (term, n) under which its owner received it, or kept it
+// after a cancelled move; view and generation numbers come from one counter. A ps core *claims* its
+// partitions from a new chief with their generations. Of several claims to a partition, the one
+// with the highest generation wins.
 #pragma once
 
 #include <compare>
@@ -32,10 +33,11 @@ inline PsKey key_of(const wire::Owner& owner) { return {owner.incarnation, owner
 ///   was assigned. Until then the old owner keeps the partition, if it is alive.
 class Ownership {
  public:
-  /// Every view carries `plan_hash`.
+  /// Creates the state before the first view. Every view carries `plan_hash`.
   Ownership(uint32_t term, uint32_t partition_bits, uint64_t plan_hash = 0);
 
-  /// Returns the newest published view; {term, 0} and empty before the first one.
+  /// Returns the newest published view. Before the first one: a view without owners, numbered
+  /// {term, 0}.
   const wire::View& view() const { return view_; }
   bool published() const { return view_.id.n > 0; }
   uint32_t partition_count() const { return uint32_t(parts_.size()); }
@@ -93,14 +95,13 @@ class Ownership {
   /// Withdraws the assignments of these partitions, for example because a move was cancelled. The
   /// next view confirms their owners, if those are alive.
   ///
-  /// `ownership_generation` becomes the generation of the owners; without it, they keep theirs. It
-  /// must be given if another core may have adopted a copy. That copy has a newer generation than
-  /// the owner had, so a later chief would accept its claim instead of the claim of the owner. It
-  /// must not be given if the owner may still serve the partitions, because the owner would then
-  /// drop them.
+  /// `ownership_generation` becomes the generation of the owners; without it, they keep theirs. If
+  /// another core may have adopted a copy, a generation must be given: the copy has a newer
+  /// generation, so a later chief would prefer the claim of that core. If the owner may still serve
+  /// the partitions, none must be given: the owner would drop partitions whose generation changes.
   void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> ownership_generation);
-  /// Returns the partitions that the core owns in the published view and that are not assigned to
-  /// another core, ascending.
+  /// Returns the partitions that the core owns in the published view and that are neither stale,
+  /// nor assigned, nor confirmed by keep() for the next view, ascending.
   std::vector<PartitionId> owned(PsKey key) const;
   /// Returns true if the core was assigned partitions and has not adopted them yet; if a generation
   /// is given, only under that generation.

@@ -25,8 +25,8 @@ enum class SaveEvent : uint8_t {
   kNone,
   kPublished,
   kFailed,  // Checkpoints::fail() must follow
-  // An image holds more, or less, of the partial epoch than the shards that the account counts. The
-  // account is void, and a reconciliation must follow.
+  // The ended shards of the partial epoch in an image are not exactly those that the account
+  // counts, or a begun shard has not ended. The account is void, and a reconciliation must follow.
   kPartialEpochGrew,
 };
 struct SaveResult {
@@ -53,8 +53,8 @@ class Checkpoints {
   /// none.
   ViewId best() const { return best_; }
   /// Returns true if the partitions now hold the variables with the lowest evaluation loss, and
-  /// this chief has neither published a checkpoint of them nor failed to. Training must then wait
-  /// for the checkpoint.
+  /// this chief has not yet published their checkpoint or failed to publish it. Training must then
+  /// wait for the checkpoint.
   bool waits_for_best() const;
   /// Returns true if a checkpoint was published after the stop request.
   bool saved_since_stop() const { return saved_since_stop_; }
@@ -82,8 +82,8 @@ class Checkpoints {
   /// Handles the result of PublishManifest. `stopping`: a stop was requested.
   SaveResult on_published(Turn& turn, ViewId checkpoint, const Result<void>& result, bool stopping);
   /// Ends the current checkpoint because it has failed. Does nothing if none is being written.
-  /// Training continues, and the epochs stay unsealed until the next checkpoint. Returns `why`, or
-  /// a text in its place, for messages.
+  /// Training continues, and the epochs stay unsealed until the next checkpoint. Returns `why` for
+  /// messages, or "no reason given" if it is empty.
   std::string fail(Turn& turn, const std::string& why);
   /// Withdraws the request for a checkpoint and starts the intervals anew, so that no checkpoint is
   /// due.
@@ -99,18 +99,18 @@ class Checkpoints {
   void lose_best() { best_epochs_lost_ = history_.epochs_trained(); }
 
   /// Handles the answer of a ps core that could not restore its partitions. If the newest
-  /// checkpoint is damaged and the job allows it (`train.checkpoint.fall_back`), asks the shell for
-  /// the newest older checkpoint that is whole, and returns nothing. Otherwise returns the error
-  /// that fails the job. `in_use`: an evaluation or prediction has begun with the variables of the
-  /// newest checkpoint. An older one must not replace it then, so the job fails.
+  /// checkpoint is damaged and `train.checkpoint.fall_back` allows it, asks the shell for the
+  /// newest whole checkpoint before it, and returns nothing. Otherwise returns the error that fails
+  /// the job. `in_use`: an evaluation or prediction has begun with the variables of the newest
+  /// checkpoint. An older one must not replace it then, so the job fails.
   std::optional<Error> on_damage(Turn& turn, const Member& member, const wire::Adopted& adopted,
                                  bool in_use);
-  /// Returns the error of the damaged checkpoint and forgets it. Returns nothing if the chief is
-  /// not looking for an older checkpoint.
+  /// Returns and clears the error of the damaged checkpoint. Returns nothing if the chief is not
+  /// looking for an older checkpoint.
   std::optional<Error> take_damage() { return std::exchange(damage_, std::nullopt); }
-  /// Makes `older` the newest checkpoint and moves its images and folder out of it. Requests
-  /// another checkpoint. `some`: only the lost partitions are restored from `older`, which the
-  /// message to the user then says.
+  /// Makes `older` the newest checkpoint; its `images` and `folder` are moved from (std::move).
+  /// Requests another checkpoint. `some`: only the lost partitions are restored from `older`. It
+  /// only selects the text of the message to the user.
   void fall_back_to(Turn& turn, ResumeState& older, const std::string& damage, bool some);
 
  private:

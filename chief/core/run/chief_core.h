@@ -19,9 +19,8 @@ namespace downpour::chief {
 
 /// Runs one job from the first Hello to the end. `now_ns` never decreases. on_start() comes first,
 /// and on_tick() is called often (every 50 ms), because it checks all time limits. Events after
-/// Finish are ignored.
-/// Routes each event to the layers below, in this order: members and owners first (cluster), then
-/// what they mean for the job (run, work). Only the router calls both.
+/// Finish are ignored. Passes each event first to the cluster layer, which updates members and
+/// owners, and then to the run and work layers, which decide what follows for the job.
 class ChiefCore {
  public:
   explicit ChiefCore(ChiefConfig config);
@@ -31,8 +30,8 @@ class ChiefCore {
   /// Starts the job. Finishes at once if there is nothing to do (`already_finished`), so call it
   /// before starting processes.
   void on_start(int64_t now_ns, Effects& effects);
-  /// Handles a message from a control connection, and the identity that the connection proves. No
-  /// message can crash the core, and a sender acts only in the role of its key.
+  /// Handles a message from a control connection. `identity` is what the connection proves about
+  /// the sender. No message can crash the core, and a sender acts only in the role of its key.
   void on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects,
                   const wire::PeerIdentity& identity = {});
   /// Checks time limits, and begins whatever is due.
@@ -41,7 +40,7 @@ class ChiefCore {
   void on_published(int64_t now_ns, ViewId checkpoint, Result<void> result, Effects& effects);
   /// Handles the result of FindOlder.
   void on_older(int64_t now_ns, Result<ResumeState> older, Effects& effects);
-  /// Records that this connection is broken, because a message could not be sent. The peer may
+  /// Call when a message could not be sent: records that the connection is broken. The peer may
   /// return on another connection.
   void on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects);
   /// Handles SIGINT (2) or SIGTERM (15): stops leasing, saves, and ends the job with 128 + signal.
@@ -54,15 +53,15 @@ class ChiefCore {
   /// Records that a process has ended, as its launcher reports, so that the core need not wait for
   /// its silence. Stops the job if a stop signal ended the process.
   void on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects);
-  /// Ends this chief, because a newer one has taken a term of this run. The ps and workers keep
+  /// Ends this chief, because a newer chief has taken a term of this run. The ps and workers keep
   /// running.
   void on_newer_term(int64_t now_ns, uint32_t term, Effects& effects);
 
   Phase phase() const { return lifecycle_.phases().current(); }
   bool finished() const { return lifecycle_.finished(); }
-  /// Returns a number that grows whenever the job makes new progress: more batches that all
-  /// partitions have applied, or another shard of an evaluation or a prediction. Batches that are
-  /// trained again after the loss of a ps do not count.
+  /// Returns a number that grows with the batches that all partitions have applied, and with the
+  /// ended shards of evaluations and predictions. Batches that are trained again after the loss of
+  /// a ps do not count.
   uint64_t progress() const { return lifecycle_.pass().progress(); }
   /// Returns the number of shards of a training pass; for an open stream, the maximum. For
   /// --dry-run and messages.

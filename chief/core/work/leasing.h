@@ -15,8 +15,9 @@
 
 namespace downpour::chief {
 
-/// Decides about every lease. A lost lease costs time, but is never wrong: partitions reject parts
-/// that they have already applied. Reports return a WorkEvent, which the caller handles at once.
+/// Decides about every lease. A lost or repeated lease costs time, but never correctness:
+/// partitions do not apply a part twice. Reports return a WorkEvent, which the caller handles at
+/// once.
 class Leasing {
  public:
   Leasing(const ChiefConfig& config, Membership& members, Pass& pass, Quarantine& quarantine,
@@ -45,24 +46,24 @@ class Leasing {
   WorkEvent on_progress(Turn& turn, Member& member, const wire::ShardProgress& progress,
                         bool working, bool stopping);
   WorkEvent on_failed(Turn& turn, Member& member, const wire::ShardFailed& failed, bool working);
-  /// Requires a pass of that purpose.
+  /// Handle the report of an evaluation or prediction. A report of a lease that is not of the
+  /// current pass is ignored.
   WorkEvent on_evaluated(Turn& turn, Member& member, wire::EvalReport&& report);
   WorkEvent on_predicted(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
 
-  /// Begins to end the leases of a member that is silent, replaced or gone. release_all() must
-  /// follow, unless the job ends. A death counts a failed attempt at the shard that the worker was
-  /// processing: the first one that it got and has not ended. It does not count for the shards in
-  /// its queue.
+  /// First step when a member is silent, replaced or gone; release_all() must follow, unless the
+  /// job ends. `died`: one failed attempt is counted for the oldest shard that the worker still
+  /// holds (the one that it was processing), and none for the others.
   WorkEvent leave(Turn& turn, Member& member, bool died);
   /// Releases all leases of a member.
   void release_all(Turn& turn, const Member& member);
-  /// Revokes leases without a report for too long, or without an acknowledged batch.
+  /// Revokes leases for which no report, or no newly acknowledged batch, has arrived for too long.
   void revoke_idle(Turn& turn);
   /// Revokes all leases on a shard, or on all shards.
   void revoke_all(Turn& turn, uint32_t shard);
   void revoke_all(Turn& turn);
-  /// Leases the shards that some partition lacks, according to a valid round. All others have
-  /// ended. Errors: those of Pass::extend().
+  /// Makes the shards that some partition lacks, according to a valid round, available again, and
+  /// ends all others. Errors: those of Pass::extend().
   Result<void> take_lacking(Turn& turn, const RoundOutcome& outcome);
 
  private:

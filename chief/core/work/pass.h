@@ -7,8 +7,8 @@
 // - In a *completion round*, the chief asks every partition how far it is in the epoch. A partition
 //   *lacks* a shard if it has not applied all of it.
 // - An *open stream* is the output of a program whose number of records is unknown. Each shard of
-//   it is one *piece*: a run of at most plan::ShardMap::open_piece() records. Its size is counted
-//   in records, where this file says bytes.
+// it is one *piece*: a run of at most plan::ShardMap::open_piece() records. For an open stream,
+// "bytes" in this file means a number of records.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@
 
 namespace downpour::chief {
 
-/// The steps of the job in the epochs that have an account. A step is one batch, applied at all
-/// partitions.
+/// The number of steps in the epochs that have an account, and whether the current epoch is one of
+/// them. A step is one batch, applied at all partitions.
 struct StepBase {
   uint64_t steps = 0;    // of all epochs that have an account
   uint32_t epoch = 0;    // the current epoch
@@ -106,41 +106,41 @@ class Pass {
   uint64_t bytes_ended() const { return bytes_ended_; }
   /// Returns the bytes of the shards that have not ended; UINT64_MAX if the length is not known.
   uint64_t bytes_left() const { return length_unknown_ ? UINT64_MAX : bytes_total_ - bytes_ended_; }
-  /// Returns how many shards an epoch has, as far as the chief knows. `accounts` has the accounts
-  /// of the epochs so far.
+  /// Returns what the chief knows about the number of shards of an epoch. `accounts` has the
+  /// accounts of the epochs so far.
   EpochExtent extent_of(uint32_t epoch, const std::vector<EpochAccount>& accounts) const;
   std::vector<plan::ShardRange> ranges_of(uint32_t shard) const;
   /// Returns the range of a shard of this pass as a text for messages.
   std::string range_text(uint32_t shard) const;
   /// Returns the range of a training shard of any epoch as a text for messages.
   std::string train_range_text(ShardId shard) const;
-  /// Returns, for data that mix sources by weight, how many bytes of each source no shard of the
-  /// epoch contains.
+  /// Returns, for data that mix sources by weight, how many bytes of each source are in no shard of
+  /// the epoch.
   std::vector<uint64_t> unread_bytes(uint32_t epoch) const;
   /// Returns the account of a completed epoch. Errors: the partitions report different counts or
-  /// records; the shards do not tile the files; more records are bad than data.bad_records_max
-  /// allows.
+  /// records; the shards do not tile the files; there are more bad records than
+  /// data.bad_records_max allows.
   Result<wire::ShardCounts> settle(uint32_t epoch, const RoundOutcome& outcome) const;
   /// Returns the number of bad records that all shards of the pass have skipped so far.
   uint64_t skipped_so_far() const;
-  /// Checks data that can only be read from their start. The hash of the records before this shard
-  /// must equal the hash after the shard before it, and likewise for the next shard, because
-  /// different workers may have read them. Error kBadData if the input is not replayable.
+  /// Checks data that can only be read from their start. The hash at the start of each shard must
+  /// equal the hash at the end of the shard before it, because different workers may have read the
+  /// two. Checks `shard` against both neighbours. Error kBadData if the input is not replayable.
   Result<void> check_stream(uint32_t shard) const;
 
-  /// Returns how many batches of this run all partitions have acknowledged, as workers report it.
+  /// Returns how many batches have been reported to this chief as acknowledged by all partitions.
   /// The checkpoint schedule uses this number.
   uint64_t steps() const { return steps_before_ + (trains() ? table_.batches_acked() : 0); }
   /// Returns the steps of the job: those in `base`, and those of the current epoch as far as
   /// workers have reported them.
   uint64_t steps_done(const StepBase& base) const;
   /// Returns true if a shard that was not begun may be leased. Always true without `train.steps`.
-  /// With it, the leased shards may already be enough to reach that number of steps; then returns
-  /// false. Assumes that each leased shard has as many batches as the longest training shard that
+  /// With `train.steps`, returns false if the leased shards are already expected to reach that
+  /// number. Assumes that each leased shard has as many batches as the longest training shard that
   /// has ended. Before any has ended, only one shard at a time is begun.
   bool may_begin_shards(const StepBase& base) const;
   /// Returns true if the job has reached `train.steps` inside the epoch, and every shard that was
-  /// begun has ended.
+  /// begun has ended. After the leases of an earlier chief, only when one lease time has passed.
   bool partial_epoch_is_read(const Turn& turn, const StepBase& base) const;
 
   /// Returns a number that grows whenever the job makes new progress.

@@ -26,7 +26,7 @@ std::vector<wire::QuarantineMarker> Quarantine::markers() const {
 
 void Quarantine::begin_round() {
   wants_round_ = false;
-  for (auto& [batch, marker] : markers_) marker.told = true;
+  for (auto& [batch, marker] : markers_) marker.sent = true;
 }
 
 std::vector<Quarantine::Decision> Quarantine::end_round(
@@ -44,7 +44,7 @@ std::vector<Quarantine::Decision> Quarantine::end_round(
   std::vector<Decision> decisions;
   for (auto& [batch, marker] : markers_) {
     if (marker.state != State::kProposed) continue;
-    if (!marker.told) {
+    if (!marker.sent) {
       wants_round_ = true;
       continue;
     }

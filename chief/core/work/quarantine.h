@@ -1,5 +1,5 @@
-// Quarantine: which batches the job continues without, and how the chief decides about a proposed
-// batch, for all partitions alike.
+// Quarantine: the batches that the job leaves out. The chief decides about each proposed batch
+// once, for all partitions.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Quarantine {
   enum class State : uint8_t { kProposed, kQuarantined, kWithdrawn };
   struct Marker {
     State state = State::kProposed;
-    bool told = false;  // sent in the running round
+    bool sent = false;  // a round that sends it has begun
     std::string why;    // empty: reported by a partition
   };
 
@@ -35,7 +35,7 @@ class Quarantine {
 
   /// Returns the markers, as StatusRequest and Adopt carry them.
   std::vector<wire::QuarantineMarker> markers() const;
-  /// Records that a round begins that sends all markers to all partitions.
+  /// Records the beginning of a round that sends all markers to all partitions.
   void begin_round();
   struct Decision {
     BatchId batch;
@@ -44,8 +44,8 @@ class Quarantine {
   };
   /// Takes the answers of a valid round, merged over all partitions. Returns the decisions.
   std::vector<Decision> end_round(const std::vector<wire::QuarantineMarker>& answers);
-  /// Returns true if markers must be sent or decided. Then no shard of the epoch may be leased
-  /// before another round.
+  /// Returns true if markers must be sent, or some are still undecided. Then no shard of the epoch
+  /// may be leased before another round.
   bool wants_round() const { return wants_round_; }
   /// Requests another round, because a partition knows a marker that this chief does not know.
   void ask_again() { wants_round_ = true; }

@@ -2,12 +2,12 @@
 // shard, batch) always names.
 //
 // Terms of this module:
-// - A *sequential source* can only be read from its first record on: a program that writes a whole
+// - A *sequential source* can only be read from its start: a program that writes a whole
 //   epoch, or a compressed file. If it is cut (FileInfo::is_streamed()), its ranges are called
 //   *pieces*, and RecordStream reads it once for all readers of a process.
 // - A *worker stream* (plan::StreamSpec) is training data that one worker at a time processes: some
-//   of the files, some of the records, or a copy of all records, as data.sharding says. By default
-//   there is one worker stream, which all workers share.
+// of the files, some of the records, or a copy of all records, as data.sharding says. Exception:
+// with data.sharding = "auto" (the default) there is one stream, and all workers share it.
 // - A *mix* (SourceSpec::is_mix()) is a source of several *parts* with weights: the weight of a
 //   part decides its share of the records of an epoch.
 #pragma once
@@ -103,11 +103,12 @@ std::string text_of(const std::vector<plan::FileInfo>& files);
 /// Returns true if the source is a program that writes whole epochs. Compressed files are
 /// sequential sources too, but this function returns false for them; see FileInfo::is_streamed().
 bool is_stream(const SourceSpec& source);
+constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
 /// Cuts the output of a program into ranges of `records_a_range` records; 0 means no cut. Also sets
 /// info.records_before: the number of records of the data set that precede each range. If the
-/// program's number of records is unknown, sets an unknown length instead (FileInfo::is_open()), in
-/// which case `records_a_range` must be at most kOpenPieceMax.
-constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
+/// program's number of records is unknown, makes no ranges: marks the length as unknown
+/// (FileInfo::is_open()) and stores the piece size. `records_a_range` must then be at most
+/// kOpenPieceMax.
 void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info);
 /// Returns `files` with each program of unknown length uncut, as a single range.
 std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files);
@@ -121,13 +122,13 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
 /// find_cuts() and cut_program(), because only these decide whether a file is cut into pieces. For
 /// a mix, note_parts() must have stored in `data` how many files each part has.
 plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Checks that files come from a source of files, and a program from a source that is a program. A
+/// Checks that every element of `files` is a program if the source is one, and a file otherwise. A
 /// process that receives them must check this. Error: kMalformed.
 Result<void> check_kinds(const SourceSpec& source, const std::vector<plan::FileInfo>& files);
-/// Checks that `data` and `files` fit each other: the parts of a mix have as many files as there
-/// are, and a file of unknown length is one that the job allows. A process that receives both in a
-/// message must call this function before it makes a ShardMap of them, because ShardMap aborts the
-/// process if a part has no range.
+/// Checks that `data` and `files` fit each other: the file counts of a mix's parts add up to the
+/// number of `files`, and a program has unknown length only if the job allows it. A process that
+/// receives both in a message must call this function before it makes a ShardMap of them, because
+/// ShardMap aborts the process if a part has no range.
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Returns the shards of a training pass over `ranges`.
 plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
@@ -137,9 +138,9 @@ plan::StreamSpec stream_spec(const DataSpec& data);
 /// Describes in one sentence which workers read which data, and how often each record counts in an
 /// epoch.
 std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Returns true if records are chosen by their number over all files: by skip, take and shard of
-/// the source, or because each worker stream takes every n-th record. The records of the files must
-/// then be counted first.
+/// Returns true if records are chosen by their number, counted over all files: by skip, take and
+/// shard of the source, or because each worker stream takes every n-th record. The records of the
+/// files must then be counted first.
 bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams);
 
 }  // namespace downpour::data

@@ -1,4 +1,4 @@
-// Fields: convert the value of a field to a float or a key. They are compiled once from a
+// FloatField and KeyField: convert values of a field to floats or keys. Both are made once from a
 // FieldSpec.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace downpour::data {
 constexpr const char* kGiveDefault =
     "give the field a `default`, or set data.bad_records = \"skip\"";
 
-/// Why a value was refused. `reason` is a constant text; null if there is no fault.
+/// The reason why a value was refused. `reason` is a constant text; null if there is no fault.
 struct Fault {
   const char* reason = nullptr;
   const std::string* field = nullptr;  // lives as long as the parser; null: the fault is in the
@@ -55,7 +55,8 @@ class MissingMarks {
   bool is_mark(std::string_view text) const;
 
   std::vector<std::string> marks_;
-  uint64_t lengths_ = 1;  // bit n: there is a mark of length n, or of kLongest or more
+  uint64_t lengths_ =
+      1;  // bit n: some mark has length n; bit 0 is always set, because an empty text is missing
   bool nan_ = false;
 };
 
@@ -71,14 +72,14 @@ class FloatField {
   const std::string& name() const { return name_; }
   uint32_t width() const { return width_; }
   /// Writes width() floats. The byte after `text` must not be able to continue a number, and 9
-  /// bytes from its start must be readable.
+  /// bytes from the start of `text` must be readable.
   bool convert(std::string_view text, float* to, Fault& fault) const;
   /// Does the same for a number that has been parsed already. Not allowed if needs_text().
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
   /// Converts finite numbers in place. Returns how many it converted before the first one that is
   /// refused.
   size_t convert_numbers(std::span<float> values) const;
-  /// Converts a value that is not text: of an array, a protobuf or JSON. Any bit pattern is
+  /// Converts a value of an array, a protobuf message or a JSON document. Any bit pattern is
   /// allowed.
   bool convert_value(float value, float* to, Fault& fault) const {
     if (plain_ && std::isfinite(value)) [[likely]] {
@@ -97,8 +98,8 @@ class FloatField {
     }
     return convert_any_value(double(value), to, fault);
   }
-  /// Returns whether convert() reads every text that parse_short_float() accepts as that number.
-  /// Such a number, once parsed, can be given to take_number().
+  /// Returns true if, for every text that parse_short_float() accepts, convert() gives the same
+  /// result as take_number() of the parsed number.
   bool takes_short_numbers() const { return takes_short_numbers_; }
   bool take_number(float value, std::string_view text, float* to, Fault& fault) const {
     if (!plain_) return convert_number(value, text, to, fault);
@@ -109,7 +110,8 @@ class FloatField {
   bool is_plain() const { return plain_; }
   /// Moves the ops out of the field, to be applied to all values of a batch at once. Afterwards the
   /// field takes values unchanged, including its default. Returns nothing, and changes nothing, if
-  /// there are no ops, if their result may not be finite, or if the field is a target with a range.
+  /// there are no ops, if their result can be infinite or NaN, or if the field is a target with a
+  /// range.
   std::optional<NumberOps> defer_ops();
   /// Writes the floats that a missing value reads as.
   bool convert_missing(float* to, Fault& fault) const;
@@ -127,7 +129,8 @@ class FloatField {
   MissingMarks missing_;
   std::vector<std::string> positive_;
   NumberOps ops_;
-  // Results of a transform with a logarithm for 0, 1, 2, ...: most counts are small.
+  // Precomputed results for the values 0, 1, 2, ..., if the ops include a logarithm. Most counts
+  // are small.
   std::shared_ptr<const std::vector<float>> small_;
   bool is_target_ = false;
   TargetKind target_ = TargetKind::kAny;
@@ -153,8 +156,8 @@ struct KeyHash {
   void apply_to_all(std::span<uint64_t> keys) const;
 };
 
-/// Reads a field as one key or any number of keys: by hash, as the integer itself, by a vocabulary,
-/// or by the bucket that contains a number.
+/// Reads a field as one key or a variable number of keys: by hash, as the integer itself, by a
+/// vocabulary, or by the bucket that contains a number.
 class KeyField {
  public:
   /// Errors: kConfig for transforms that give no key; those of the vocabulary's file.
@@ -163,15 +166,15 @@ class KeyField {
   static Result<KeyField> make_list(const FieldContext& context, const FieldSpec& spec);
 
   const std::string& name() const { return name_; }
-  /// Returns whether a record has any number of keys: if the field has any length, if a text is
-  /// split into words, or if unknown words are dropped.
+  /// Returns true if a record has a variable number of keys: if the field has any length, if a text
+  /// is split into words, or if unknown words are dropped.
   bool is_bag() const { return list_ || drops_ || tokens_; }
-  /// Returns whether a float32 field is read as a key. The key is then that of the field itself,
-  /// and the number is its value.
+  /// Returns true if this is a float32 field with one fixed key (the hash of its name) whose value
+  /// is the number.
   bool is_number() const { return how_ == How::kNumber; }
   /// Returns whether any number is accepted: its bucket is the key, or it is an element of a list.
   bool takes_numbers() const { return how_ == How::kBuckets || how_ == How::kList; }
-  /// Returns whether every integer is its own key.
+  /// Returns true if every integer of 0 or more is its own key.
   bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
 
   /// Returns whether every text gives a key, by its hash.
@@ -185,7 +188,7 @@ class KeyField {
   /// Returns nothing if the keys do not come from a hash.
   std::optional<KeyHash> defer_hash();
 
-  // Converts a text of a table.
+  // Converts a text of a delimited file, such as CSV.
   [[gnu::always_inline]] bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
     if (!hashes_text_ || missing_.matches(text)) [[unlikely]]
       return convert_any(text, key, fault);
@@ -195,11 +198,12 @@ class KeyField {
   /// Converts a text to key and value; only if is_number().
   bool convert_number(std::string_view text, uint64_t& key, float& value, Fault& fault) const;
   /// Appends the keys of a text; only if is_bag(). If the field has any length, blanks separate its
-  /// words, and each word gives a key.
+  /// words, and each word gives a key (or a value, for a list of numbers).
   bool append(std::string_view text, KeyBuffer& to, Fault& fault) const;
 
-  // The following functions convert values that are not texts of a table. A string is never
-  // missing. An integer gives the same key as its decimal digits.
+  // The following functions convert values that are not texts of a delimited file. A string is not
+  // compared with the marks for missing values. An integer gives the same key as its decimal
+  // digits.
   bool convert_value(std::string_view value, uint64_t& key, Fault& fault) const {
     return find(value, key, fault);
   }
@@ -275,7 +279,7 @@ class KeyField {
   uint64_t range_ = 0;                            // kIdentity: keys are below this; 0: no limit
   std::optional<uint64_t> otherwise_;             // key for values that are out of range or unknown
   std::shared_ptr<const Vocabulary> vocabulary_;  // kVocabulary
-  uint64_t unknown_buckets_ = 0;                  // numbered after its words
+  uint64_t unknown_buckets_ = 0;                  // numbered after the words of the vocabulary
   std::vector<double> boundaries_;                // kBuckets
   bool exact_ = false;                            // kBuckets: the integers themselves are compared
   MissingMarks missing_;
