@@ -75,9 +75,9 @@ Result<int> run(const Flags& flags) {
                         .sharding = data::sharding_text(job.data, plan.train_files)};
   info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
-  info.cluster =
-      str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ", job.cluster.workers,
-          " workers", keyring == nullptr ? "" : str(", with --keys ", keyring->folder()));
+  info.cluster = str("listens at ", endpoint, " and waits for ", job.cluster.ps, " ps and ",
+                     job.cluster.workers, " workers",
+                     keyring == nullptr ? "" : str(", with --keys ", keyring->folder()));
   if (flags.keys.insecure) notes.emplace_back(transport::kInsecureNote);
   for (const std::string& note : notes)
     console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
@@ -107,28 +107,28 @@ Result<int> run(const Flags& flags) {
 int main(int argc, char** argv) {
   exit_on_stop_signals();
   CLI::App app{
-      "Runs a job whose ps and workers are started by hand, on any machines, with --chief "
+      "Runs the chief of a job. Start its ps and workers by hand, on any machines, with --chief "
       "HOST:PORT."};
   app.option_defaults()->always_capture_default();
   Flags flags;
   app.add_option("job", flags.job, "Job file (.toml)")->required();
-  app.add_option("--bind", flags.bind, "Where ps and workers find this chief")->group("Cluster");
+  app.add_option("--bind", flags.bind, "Address at which the chief accepts ps and workers")
+      ->group("Cluster");
   app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, as `downpour keys` makes it; otherwise "
-                 "RUN_DIR/keys, which "
-                 "is made")
+                 "Folder with the keys of the job, created by `downpour keys`; default: "
+                 "RUN_DIR/keys, created if it does not exist")
       ->group("Cluster");
-  app.add_flag(
-         "--insecure", flags.keys.insecure,
-         "No keys: in plain text, and any process may join. The same for all processes of the job")
+  app.add_flag("--insecure", flags.keys.insecure,
+               "Use no keys: connections are not encrypted, and any process can join. Set it for "
+               "all processes of the job or for none")
       ->group("Cluster");
-  app.add_option("--set", flags.set, "Override any key of the job, e.g. cluster.workers=4")
+  app.add_option("--set", flags.set, "Override a key of the job, e.g. cluster.workers=4")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_flag("--fresh", flags.fresh, "Begin anew: removes what the run folder holds");
+  app.add_flag("--fresh", flags.fresh, "Start a new run: remove the contents of the run folder");
   app.add_flag("--takeover", flags.takeover,
-               "Take the run from a chief that hangs and can't be ended");
-  app.add_flag("--json", flags.json, "Progress on stderr and the summary on stdout as JSON")
+               "Take over the run from a chief that hangs and can't be stopped");
+  app.add_flag("--json", flags.json, "Write progress (stderr) and the summary (stdout) as JSON")
       ->group("Output");
   app.set_version_flag("--version", kBuildVersion);
   app.footer(

@@ -2,7 +2,7 @@
 #   shared_base -> shared::base, ps_core -> ps::core. Without SOURCES the library is header-only.
 function(dp_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
-  string(REGEX REPLACE "^([a-z]+)_" "\\1::" alias ${name})
+  string(REGEX REPLACE "^([a-z]+)_(.*)$" "\\1::\\2" alias ${name})
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_link_libraries(${name} PUBLIC dp_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})

@@ -101,37 +101,38 @@ Result<int> run(const Flags& flags) {
 int main(int argc, char** argv) {
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
   CLI::App app{
-      "Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the "
-      "job ends."};
+      "Runs a parameter server: stores hash-partitioned variables, answers pulls and applies "
+      "pushes. Exits when the job ends."};
   app.option_defaults()->always_capture_default();
   Flags flags;
   app.add_option("--chief", flags.chief, "The chief's address: HOST:PORT, or a transport endpoint")
       ->required()
       ->group("Cluster");
   app.add_option("--bind", flags.bind,
-                 "Where to answer workers; a port * is chosen, each thread takes its own")
+                 "Address at which the ps accepts workers; * chooses a free port, and each thread "
+                 "has its own port")
       ->group("Cluster");
   app.add_option("--advertise", flags.advertise_host,
-                 "Host by which workers reach this ps, where --bind is 0.0.0.0")
+                 "Host name or address that workers use for this ps, needed if --bind is 0.0.0.0")
       ->group("Cluster");
-  app.add_option("--index", flags.index, "Index of this ps; the chief gives one otherwise")
+  app.add_option("--index", flags.index, "Index of this ps; default: assigned by the chief")
       ->default_str("")
       ->group("Cluster");
   app.add_option("--connect-timeout", flags.connect_s, "Seconds to wait for the chief")
       ->group("Cluster");
   app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, or the file of one key: the chief makes them in "
-                 "RUN_DIR/keys, `downpour keys` anywhere")
+                 "Folder with the keys of the job, or one key file. The chief creates "
+                 "RUN_DIR/keys; `downpour keys` creates other folders")
       ->group("Cluster");
-  app.add_flag(
-         "--insecure", flags.keys.insecure,
-         "No keys: in plain text, and any process may join. The same for all processes of the job")
+  app.add_flag("--insecure", flags.keys.insecure,
+               "Use no keys: connections are not encrypted, and any process can join. Set it for "
+               "all processes of the job or for none")
       ->group("Cluster");
   app.add_flag("--local", flags.local,
                "Set by downpour train: a signal to this process stops the whole job")
       ->group("Cluster");
   app.add_option("--threads", flags.threads,
-                 "Cores: threads that each hold partitions of their own")
+                 "Number of ps cores: threads that each own some of the partitions")
       ->check(CLI::Range(1, 256))
       ->group("Resources");
   app.set_version_flag("--version", kBuildVersion);

@@ -96,8 +96,8 @@ Result<int> run(Flags flags) {
 int main(int argc, char** argv) {
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
   CLI::App app{
-      "Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by "
-      "itself when the job ends."};
+      "Runs a worker: leases data shards from the chief, computes gradients, and pushes them to "
+      "the ps. Exits when the job ends."};
   app.option_defaults()->always_capture_default();
   Flags flags;
   worker::WorkerOptions& options = flags.worker;
@@ -108,40 +108,43 @@ int main(int argc, char** argv) {
                  "The chief's address: HOST:PORT, or a transport endpoint")
       ->required()
       ->group("Cluster");
-  app.add_option("--role", role,
-                 "worker: trains. input: reads, parses and batches for workers, and trains nothing")
+  app.add_option(
+         "--role", role,
+         "worker: trains. input: reads, parses and batches records for workers, without training")
       ->check(CLI::IsMember({"worker", "input"}))
       ->group("Cluster");
-  app.add_option("--index", options.index, "Index of this process; the chief gives one otherwise")
+  app.add_option("--index", options.index, "Index of this process; default: assigned by the chief")
       ->default_str("")
       ->group("Cluster");
   app.add_option("--connect-timeout", connect_s, "Seconds to wait for the chief")->group("Cluster");
-  app.add_option("--bind", flags.bind, "input: where to answer workers; a port * is chosen")
+  app.add_option("--bind", flags.bind,
+                 "input: address at which the process accepts workers; * chooses a free port")
       ->group("Cluster");
   app.add_option("--advertise", flags.advertise_host,
-                 "input: host by which workers reach it, where --bind is 0.0.0.0")
+                 "input: host name or address that workers use for this process, needed if --bind "
+                 "is 0.0.0.0")
       ->group("Cluster");
   app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, or the file of one key: the chief makes them in "
-                 "RUN_DIR/keys, `downpour keys` anywhere")
+                 "Folder with the keys of the job, or one key file. The chief creates "
+                 "RUN_DIR/keys; `downpour keys` creates other folders")
       ->group("Cluster");
-  app.add_flag(
-         "--insecure", flags.keys.insecure,
-         "No keys: in plain text, and any process may join. The same for all processes of the job")
+  app.add_flag("--insecure", flags.keys.insecure,
+               "Use no keys: connections are not encrypted, and any process can join. Set it for "
+               "all processes of the job or for none")
       ->group("Cluster");
   app.add_flag("--local", options.local,
                "Set by downpour train: a signal to this process stops the whole job")
       ->group("Cluster");
   app.add_option("--threads", options.threads,
-                 "Compute threads; input: reading threads (0: all cores that affinity and cgroup "
-                 "allow)")
+                 "Number of compute threads; input: of reading threads (0: all cores that affinity "
+                 "and cgroup allow)")
       ->group("Resources");
-  app.add_option(
-         "--readers", options.reader_threads,
-         "Reading threads of a worker (0: as the job says, otherwise tuned while the job runs)")
+  app.add_option("--readers", options.reader_threads,
+                 "Number of reading threads of a worker (0: the value in the job, or tuned at "
+                 "runtime if the job has none)")
       ->group("Resources");
   app.add_flag("--allow-exec", options.allow_exec,
-               "Start the programs that the job names as its data's source")
+               "Allow this process to start the programs that the job uses to read data")
       ->group("Resources");
   app.set_version_flag("--version", kBuildVersion);
   app.footer(

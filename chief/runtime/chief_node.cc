@@ -71,7 +71,7 @@ void ChiefNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId 
 void ChiefNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error& error) {
   if (console_ != nullptr)
     console_->show(
-        Notice{NoticeLevel::kWarning, str("dropped at ", error.where, ": ", error.what)});
+        Notice{NoticeLevel::kWarning, str("message dropped at ", error.where, ": ", error.what)});
 }
 
 bool ChiefNode::pump(int64_t now_ns) {
@@ -171,7 +171,7 @@ void ChiefNode::record(int64_t now_ns, std::string line) {
   if (events_lost_++ == 0 && console_ != nullptr) {
     console_->show(Notice{
         NoticeLevel::kWarning,
-        str("events are not recorded: ", written.error().what, " (", written.error().where, ")")});
+        str("events can't be written: ", written.error().what, " (", written.error().where, ")")});
   }
   events_.reset();
   events_again_ns_ = now_ns + kEventsAgainNs;

@@ -121,7 +121,7 @@ void Console::show(const ProgressSnapshot& p) {
                    human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
     const std::string inputs = p.inputs_live > 0 ? format(" %u input", p.inputs_live) : "";
-    line += format("  stale %s  eta %s  %u worker%s %u ps%s  %s", stale_text.c_str(),
+    line += format("  staleness %s  eta %s  %u worker%s %u ps%s  %s", stale_text.c_str(),
                    human_time(eta).c_str(), p.workers_live, p.workers_live == 1 ? "" : "s",
                    p.ps_live, inputs.c_str(), bound_text(work).c_str());
     if (p.phase != Phase::kTraining) line += format("  %s", phase_name(p.phase));
@@ -152,7 +152,7 @@ void Console::show(const EpochDone& done) {
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson)
     return json({{"event", "epoch"}, {"account", to_json(done.account, job_)}});
-  row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s%s",
+  row(format("epoch %u  trained  loss %s  %s; identical at every partition  %s%s",
              done.account.epoch + 1, number(mean_loss(trained_metrics(done.account), job_)).c_str(),
              counts_text(done.account.counts).c_str(),
              human_time(seconds_of(done.account.wall_ns)).c_str(),

@@ -68,7 +68,7 @@ std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>&
   std::vector<checkpoint::EpochRecord> records;
   for (const EpochAccount& account : epochs) {
     Json summary = {{"input_bytes", account.input_bytes},
-                    {"had_it", account.duplicate_parts},
+                    {"duplicate_parts", account.duplicate_parts},
                     {"gaps", account.gaps},
                     {"attempts_repeated", account.attempts_repeated},
                     {"wall_ns", account.wall_ns},
@@ -93,7 +93,8 @@ void from_records(const std::vector<checkpoint::EpochRecord>& records,
     try {
       const Json summary = Json::parse(record.summary);
       account.input_bytes = summary.value("input_bytes", uint64_t{0});
-      account.duplicate_parts = summary.value("had_it", uint64_t{0});
+      const uint64_t had_it = summary.value("had_it", uint64_t{0});  // its name in older manifests
+      account.duplicate_parts = summary.value("duplicate_parts", had_it);
       account.gaps = summary.value("gaps", uint64_t{0});
       account.attempts_repeated = summary.value("attempts_repeated", 0U);
       account.wall_ns = summary.value("wall_ns", int64_t{0});

@@ -65,7 +65,7 @@ bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
 Result<Override> parse_set(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return Error{ErrorCode::kUsage, str("--set wants key=value, not `", text, "`"), "",
+    return Error{ErrorCode::kUsage, str("--set needs KEY=VALUE, not `", text, "`"), "",
                  "for example --set optimizer.learning_rate=0.1", ""};
   }
   return Override{text.substr(0, equals), text.substr(equals + 1), "--set"};
@@ -116,7 +116,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   std::error_code error;
   const bool is_object = is_object_path(path);
   if (!is_object && !fs::exists(path, error)) {
-    return Error{ErrorCode::kNoInput, "there is no such job or data file", path,
+    return Error{ErrorCode::kNoInput, "the job or data file does not exist", path,
                  "a job file ends in .toml; see downpour train --help", ""};
   }
   DP_TRY(FileFacts facts, data::sniff(path));

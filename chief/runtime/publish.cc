@@ -14,7 +14,7 @@ Result<void> publish_checkpoint(Storage& storage, const std::string& run_dir,
   if (highest > manifest.id.term && !DP_MUTATE("zombie-publishes")) {
     defended(Defence::kFileTermTaken);
     return Error{ErrorCode::kUnavailable, "another chief has taken over this run", run_dir,
-                 "let the newer one finish; give this job a run_dir of its own", ""};
+                 "wait for the newer chief, or give this job its own run_dir", ""};
   }
   DP_TRY_VOID(checkpoint::publish(storage, run_dir, manifest));
   // A newer chief restores from the checkpoint that is the newest after it took its term. If the

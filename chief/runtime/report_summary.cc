@@ -13,7 +13,7 @@ namespace {
 
 std::string part_of_data(uint64_t read_bytes, uint64_t train_bytes) {
   return train_bytes == 0 ? ""
-                          : format(" (%.2f of the data)", double(read_bytes) / double(train_bytes));
+                          : format(" (%.2f x the data)", double(read_bytes) / double(train_bytes));
 }
 
 /// Prints what input processes have read for the workers.
@@ -21,11 +21,11 @@ void print_inputs(const JobSummary& s, uint64_t train_bytes, size_t shown_max, s
   size_t count = 0;
   for (const ProcessPeak& p : s.processes) {
     if (p.role != wire::Role::kInput || ++count > shown_max) continue;
-    std::fprintf(
-        out, "        input %u: read %s%s, sent %s, %s of processor time, memory %s\n", p.index,
-        human_bytes(p.read_bytes).c_str(), part_of_data(p.read_bytes, train_bytes).c_str(),
-        human_bytes(p.pushed_bytes).c_str(), human_time(seconds_of(int64_t(p.cpu_ns))).c_str(),
-        human_bytes(p.rss_bytes_max).c_str());
+    std::fprintf(out, "        input %u: read %s%s, sent %s, CPU time %s, memory %s\n", p.index,
+                 human_bytes(p.read_bytes).c_str(), part_of_data(p.read_bytes, train_bytes).c_str(),
+                 human_bytes(p.pushed_bytes).c_str(),
+                 human_time(seconds_of(int64_t(p.cpu_ns))).c_str(),
+                 human_bytes(p.rss_bytes_max).c_str());
   }
   if (count > shown_max)
     std::fprintf(out, "        and %zu more: --log-format json\n", count - shown_max);
@@ -46,10 +46,10 @@ void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
   const auto fill = queue_fill(all);
   std::fprintf(
       out,
-      "time    workers computed for %.0f %% of it, waited for ps for %.0f %% and for input for "
-      "%.0f %%%s\n",
+      "time    workers spent %.0f %% computing, %.0f %% waiting for ps and %.0f %% waiting for "
+      "input%s\n",
       share(all.compute_ns), share(all.network_ns), share(all.input_ns),
-      fill ? format("; their queues of read batches were %.0f %% full", *fill * 100).c_str() : "");
+      fill ? format("; their queues of batches were %.0f %% full", *fill * 100).c_str() : "");
   print_inputs(s, train_bytes, kShownMax, out);
   if (workers.size() < 2) return;
   for (size_t i = 0; i < std::min(workers.size(), kShownMax); ++i) {
@@ -81,13 +81,13 @@ void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
   }
   for (const size_t o : worse_than_constant(job, s)) {
     const Evaluation& kept = *kept_evaluation(s);
-    std::fprintf(
-        out,
-        "warning: output %s predicts worse than a constant: loss %s, the best constant's %s; try a "
-        "lower optimizer.learning_rate, or look at the data with downpour data stats\n",
-        job.model.outputs[o].name.c_str(),
-        number(compute_metric("loss", kept.outputs[o]).value).c_str(),
-        number(*constant_loss(job, o, kept)).c_str());
+    std::fprintf(out,
+                 "warning: output %s predicts worse than a constant: its loss is %s, the loss of "
+                 "the best constant is %s; try a lower optimizer.learning_rate, or check the data "
+                 "with downpour data stats\n",
+                 job.model.outputs[o].name.c_str(),
+                 number(compute_metric("loss", kept.outputs[o]).value).c_str(),
+                 number(*constant_loss(job, o, kept)).c_str());
   }
 }
 
@@ -151,8 +151,8 @@ void print_account(const JobSummary& s, const std::string& sharding, std::FILE* 
   for (const EpochAccount& account : s.epochs) total += account.counts;
   if (!s.epochs.empty()) {
     std::fprintf(out,
-                 "account %s; balanced, the same at every partition (also: %llu parts "
-                 "repeated, %llu gaps, %u leases repeated)\n",
+                 "account %s; balanced and identical at every partition (duplicate parts: %llu, "
+                 "gaps: %llu, repeated leases: %u)\n",
                  counts_text(total).c_str(), static_cast<unsigned long long>(s.duplicate_parts),
                  static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
@@ -165,7 +165,8 @@ void print_steps(const JobSummary& s, std::FILE* out) {
   std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps),
                static_cast<unsigned long long>(s.steps_wanted));
   if (beyond > 0)
-    std::fprintf(out, ", %llu more than asked for: the shards in flight were read to their end",
+    std::fprintf(out,
+                 ", %llu more than requested, because shards in progress are read to their end",
                  static_cast<unsigned long long>(beyond));
   if (!s.epochs.empty() && s.epochs.back().is_partial())
     std::fprintf(out, "; of epoch %u%s", s.epochs.back().epoch + 1,
@@ -177,13 +178,13 @@ void print_steps(const JobSummary& s, std::FILE* out) {
 void print_events(const JobSummary& s, std::FILE* out) {
   if (s.partitions_moved > 0) {
     std::fprintf(out,
-                 "moves   %u partitions moved to another ps while training went on, %u from hot "
-                 "ones; the longest pause of one was %.1f ms\n",
+                 "moves   %u partitions moved to another ps during training, %u of them from "
+                 "overloaded ps; the longest pause was %.1f ms\n",
                  s.partitions_moved, s.partitions_offloaded,
                  seconds_of(s.move_pause_ns_max) * 1000);
   }
   if (s.workers_lost + s.ps_lost + s.restarts > 0) {
-    std::fprintf(out, "lost    %u worker%s, %u ps; local processes were started again %u time%s\n",
+    std::fprintf(out, "lost    %u worker%s, %u ps; local processes were restarted %u time%s\n",
                  s.workers_lost, s.workers_lost == 1 ? "" : "s", s.ps_lost, s.restarts,
                  s.restarts == 1 ? "" : "s");
   }
@@ -219,7 +220,7 @@ void print_memory(const JobSummary& s, std::FILE* out) {
     }
   }
   if (!s.processes.empty() && s.mode == wire::Purpose::kTrain) {
-    std::fprintf(out, "memory  ps %s (tables %s, %s rows), worker %s, at most\n",
+    std::fprintf(out, "memory  peak: ps %s (tables %s, %s rows), worker %s\n",
                  human_bytes(ps_rss).c_str(), human_bytes(ps_bytes).c_str(),
                  human_count(double(rows)).c_str(), human_bytes(worker_rss).c_str());
   }
@@ -231,22 +232,22 @@ void print_next(const Finish& finish, const Job& job, const std::string& run_dir
   const JobSummary& s = finish.summary;
   if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.epochs_wanted == kEpochsMax) {
     std::fprintf(out,
-                 "next    downpour eval %s --data FILE, or as many more steps: downpour train %s "
-                 "--steps %llu\n",
+                 "next    evaluate: downpour eval %s --data FILE; or train for more steps: "
+                 "downpour train %s --steps %llu\n",
                  run_dir.c_str(), job_argument.c_str(),
                  static_cast<unsigned long long>(s.steps_wanted * 2));
   } else if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.stopped_early) {
     std::fprintf(out,
-                 "next    downpour eval %s --data FILE, or train on: downpour train %s --set "
-                 "eval.early_stop.patience=%u\n",
+                 "next    evaluate: downpour eval %s --data FILE; or continue training: downpour "
+                 "train %s --set eval.early_stop.patience=%u\n",
                  run_dir.c_str(), job_argument.c_str(), job.eval.early_stop.patience + 3);
   } else if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
-    std::fprintf(
-        out,
-        "next    downpour eval %s --data FILE, or %u more epochs: downpour train %s --epochs %u\n",
-        run_dir.c_str(), s.epochs_wanted, job_argument.c_str(), s.epochs_wanted * 2);
+    std::fprintf(out,
+                 "next    evaluate: downpour eval %s --data FILE; or train %u more epochs: "
+                 "downpour train %s --epochs %u\n",
+                 run_dir.c_str(), s.epochs_wanted, job_argument.c_str(), s.epochs_wanted * 2);
   } else if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) {
-    std::fprintf(out, "next    the same command goes on from here: downpour train %s\n",
+    std::fprintf(out, "next    resume with the same command: downpour train %s\n",
                  job_argument.c_str());
   }
 }
@@ -257,7 +258,7 @@ void print_summary(const Finish& finish, const Job& job, const StartInfo& start,
                    const std::string& run_dir, const std::string& job_argument, std::FILE* out) {
   const JobSummary& s = finish.summary;
   if (s.already_finished) {
-    std::fprintf(out, "finished already: %s are trained and saved in %s\n", wanted_text(s).c_str(),
+    std::fprintf(out, "already finished: %s are trained and saved in %s\n", wanted_text(s).c_str(),
                  run_dir.c_str());
   }
   print_epochs(job, s, out);
@@ -271,7 +272,7 @@ void print_summary(const Finish& finish, const Job& job, const StartInfo& start,
   print_memory(s, out);
   if (start.insecure) {
     std::fprintf(out,
-                 "keys    none (--insecure): any process that reached the ports could read and "
+                 "keys    none (--insecure): any process that could reach the ports could read and "
                  "change the variables\n");
   }
   if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty())

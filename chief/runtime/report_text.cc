@@ -52,7 +52,7 @@ const char* phase_name(Phase phase) {
     case Phase::kAdopting:
       return "placing partitions";
     case Phase::kReconciling:
-      return "asking what is done";
+      return "reconciling";
     case Phase::kTraining:
       return "training";
     case Phase::kCompleting:
@@ -102,9 +102,9 @@ std::string partial_text(const EpochAccount& a) {
                        human_bytes(a.unread_bytes[i]).c_str(), i + 1);
   }
   if (!unread.empty()) unread += ")";
-  return unread + (a.is_partial()
-                       ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left)
-                       : "");
+  return unread + (a.is_partial() ? format("  (partial epoch: %u of %u shards)", a.shards,
+                                           a.shards + a.shards_left)
+                                  : "");
 }
 
 std::string evaluation_text(const Job& job, const Evaluation& evaluation) {
@@ -121,7 +121,7 @@ std::string evaluation_text(const Job& job, const Evaluation& evaluation) {
       first = false;
     }
     if (const auto best = constant_loss(job, o, evaluation)) {
-      text += format("  (loss %s, best constant %s)",
+      text += format("  (loss %s, loss of the best constant %s)",
                      number(compute_metric("loss", evaluation.outputs[o]).value).c_str(),
                      number(*best).c_str());
     }

@@ -16,13 +16,13 @@ Result<FileLock> lock_run(Storage& storage, const std::string& run_dir, bool tak
     DP_TRY_VOID(storage.remove(path));
     return FileLock::take(path, text);
   }
-  return Error{ErrorCode::kUnavailable,
-               str("another chief runs the job in this folder",
-                   lock.error().what.empty() ? "" : str(" (", lock.error().what, ")")),
-               run_dir,
-               "wait for it, end it, or give this job a run_dir of its own; --takeover where it "
-               "hangs for good",
-               "DP-4003"};
+  return Error{
+      ErrorCode::kUnavailable,
+      str("another chief runs the job in this folder",
+          lock.error().what.empty() ? "" : str(" (", lock.error().what, ")")),
+      run_dir,
+      "wait for it, stop it, or give this job its own run_dir; if that chief hangs, use --takeover",
+      "DP-4003"};
 }
 
 }  // namespace downpour::chief

@@ -49,7 +49,7 @@ Result<void> check_utf8(const std::string& job_text) {
     if (shown == line) continue;
     return Error{ErrorCode::kConfig, str("the job is not UTF-8: ", shown),
                  line.substr(0, line.find(" =")),
-                 "rename the folder or file, or give it a name in UTF-8 by a link", "DP-2106"};
+                 "rename the folder or file, or create a link with a name in UTF-8", "DP-2106"};
   }
   return {};
 }
@@ -85,9 +85,10 @@ Result<void> check_streams(const plan::StreamSpec& streams,
     return {};
   return Error{ErrorCode::kConfig,
                str("sharding = \"file\" in ", streams.count,
-                   " streams wants as many files, and there are ", files.size()),
+                   " streams needs the same number of files, but the source has ", files.size()),
                "data.sharding",
-               str("data.streams = ", files.size(), ", or \"auto\" or \"data\", which cut files"),
+               str("set data.streams = ", files.size(),
+                   ", or sharding = \"auto\" or \"data\", which split files"),
                ""};
 }
 
@@ -97,11 +98,11 @@ Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileI
   if (job.train.steps_per_epoch == 0 || files.empty()) return {};
   if (ranges.size() == 1 && !files[ranges.front().file].is_cut()) return {};
   return Error{ErrorCode::kConfig,
-               str("`steps_per_epoch` over a source that is cut would need a count first (",
+               str("`steps_per_epoch` does not support a source that is split into shards (",
                    ranges.size(), ranges.size() == 1 ? " range)" : " ranges)"),
                "train.steps_per_epoch",
-               "leave it out: an epoch is all of the source, train.steps ends the job earlier, a "
-               "source's take makes it smaller",
+               "remove it: an epoch is the whole source; to train on less, set train.steps, or "
+               "`take` of data.source",
                ""};
 }
 
@@ -111,12 +112,11 @@ Result<void> check_mix(const plan::ShardMap& shards) {
   if (!unread) return {};
   return Error{ErrorCode::kConfig,
                str("entry ", *unread + 1,
-                   " of the source can't be mixed in: a piece of its files (compressed ones are "
-                   "not cut) has more records than its weight "
-                   "wants of it in a whole epoch"),
+                   " of the source can't be mixed in: one range of its files has more records than "
+                   "its weight allows in a whole epoch (compressed files are a single range)"),
                "data.source",
-               "repeat the entry that ends first, give this one more weight, or write it as more "
-               "and smaller files",
+               "set `repeat` of the entry that ends first, give this entry more weight, or split "
+               "it into more and smaller files",
                ""};
 }
 
@@ -134,10 +134,10 @@ Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool trainin
         std::max<uint64_t>(job.data.shard_records / job.data.interleave.cycle, 1);
     if (piece >= fewest) return std::min(piece, data::kOpenPieceMax);
     return Error{ErrorCode::kConfig,
-                 str("shards of ", piece, " records make more than ", kPiecesMax,
-                     " of the program's ", records),
-                 "data.shard_records", str("choose at least ", fewest * job.data.interleave.cycle),
-                 ""};
+                 str("shards of ", piece, " records give more than ", kPiecesMax,
+                     " shards for the program's ", records),
+                 "data.shard_records",
+                 str("set it to at least ", fewest * job.data.interleave.cycle), ""};
   }
   if (!stream)
     return std::max(
@@ -156,10 +156,11 @@ Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool trainin
   const uint64_t piece = std::max(few, (fewest + batch - 1) / batch * batch);
   if (piece <= many) return piece;
   if (job.train.steps == 0) return records;
-  return Error{
-      ErrorCode::kConfig,
-      str("`steps` stop between shards, and an epoch of ", records, " records is read as one"),
-      "train.steps", "say how many batches an epoch has: steps_per_epoch = 1000", ""};
+  return Error{ErrorCode::kConfig,
+               str("`steps` can stop only between shards, but an epoch of ", records,
+                   " records is a single shard"),
+               "train.steps",
+               "set the number of batches of an epoch, for example steps_per_epoch = 1000", ""};
 }
 
 /// Returns true if the data are one compressed file that is read as a stream of pieces. Several
@@ -192,8 +193,8 @@ Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {
 Result<void> check_chosen(const std::vector<plan::FileInfo>& files,
                           const std::vector<plan::ShardRange>& ranges, const char* where) {
   if (files.empty() || !ranges.empty()) return {};
-  return Error{ErrorCode::kNoInput, "`skip` leaves none of the records", where,
-               "count them: downpour data count", ""};
+  return Error{ErrorCode::kNoInput, "`skip` skips all records", where,
+               "lower `skip`; downpour data count shows the number of records", ""};
 }
 
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) {

@@ -44,7 +44,7 @@ Result<void> remove_run(const std::string& run_dir) {
   for (const fs::path& path : doomed) {
     fs::remove_all(path, error);
     if (error) {
-      return Error{ErrorCode::kIo, str("can't remove the old run: ", error.message()),
+      return Error{ErrorCode::kIo, str("can't remove the previous run: ", error.message()),
                    path.string()};
     }
   }
@@ -108,15 +108,17 @@ std::string changed_file(const checkpoint::RunFile& run, const RunPlan& plan) {
     const checkpoint::RunDataFile& was = run.files[i];
     if (i == plan.train_files.size()) return str(was.path, " is missing");
     const plan::FileInfo& is = plan.train_files[i];
-    if (is.path != was.path) return str(is.path, " is listed where ", was.path, " was");
+    if (is.path != was.path) return str(is.path, " is listed in place of ", was.path);
     if (is.bytes != was.bytes)
-      return str(was.path, " has ", is.bytes, " bytes, and had ", was.bytes);
+      return str(was.path, " has ", is.bytes, " bytes, but had ", was.bytes);
     if (is.fingerprint != was.fingerprint) return str("the content of ", was.path, " has changed");
   }
   const bool all_known = run.files.size() < checkpoint::kRunDataFilesMax;
   if (all_known && plan.train_files.size() > run.files.size())
     return str(plan.train_files[run.files.size()].path, " is new");
-  return all_known ? "the files are the same, but this build or job reads them differently" : "";
+  return all_known ? "the files are the same, but this build or this job divides them into "
+                     "different batches"
+                   : "";
 }
 
 /// `epoch` is the first one that is not sealed.
@@ -124,11 +126,11 @@ Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const Run
                    uint32_t epoch) {
   const std::string file = run.plan_hash == plan_hash ? changed_file(run, plan) : "";
   return Error{ErrorCode::kConfig,
-               str("the training data have changed since epoch ", epoch, " of this run began",
-                   file.empty() ? "" : ": ", file),
+               str("the training data have changed after the start of epoch ", epoch,
+                   " of this run", file.empty() ? "" : ": ", file),
                plan.job.run_dir,
-               "restore the data files and run the job again, choose another run_dir, or start "
-               "anew with --fresh",
+               "restore the data files and run the job again, choose another run_dir, or start a "
+               "new run with --fresh",
                "DP-2112"};
 }
 
@@ -175,18 +177,20 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
   if (!damaged.empty() && !plan.job.train.checkpoint.fall_back) {
     return Error{ErrorCode::kBadData, str("the newest checkpoint is damaged: ", damaged.front()),
                  run_dir,
-                 "train.checkpoint.fall_back = true goes on from an older one that is whole", ""};
+                 "restore the folder, or set train.checkpoint.fall_back = true to resume from an "
+                 "older, complete checkpoint",
+                 ""};
   }
   if (manifest && manifest->run != found.run.id) {
     return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run",
-                 run_dir, "put the folder back as it was, or begin anew with --fresh", ""};
+                 run_dir, "restore the folder, or start a new run with --fresh", ""};
   }
   if (!manifest && manifest.error().code != ErrorCode::kNoInput) return std::move(manifest).error();
   if (manifest) found.manifest = std::move(*manifest);
   if (train) DP_TRY_VOID(check_continues(found, plan));
   if (!train && !found.manifest) {
     return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir,
-                 "train it first: downpour train", ""};
+                 "train the job first: downpour train", ""};
   }
   return found;
 }
@@ -251,11 +255,11 @@ void tidy_up(Storage& storage, const RunPlan& plan, const checkpoint::RunFile& r
   const auto note = [&](const char* what, const Result<void>& done) {
     if (!done) notes.push_back(str(what, ": ", done.error().what, " (", done.error().where, ")"));
   };
-  note("images of former moves could not be removed", checkpoint::remove_moves(storage, run_dir));
-  note("the job could not be written for people to read",
+  note("images of earlier moves could not be removed", checkpoint::remove_moves(storage, run_dir));
+  note("the readable copy of the job could not be written",
        storage.write_file_atomic(checkpoint::job_path(run_dir), as_bytes(plan.job_text)));
   if (run.plan_hash == plan.plan_hash) return;
-  note("the run's new data files could not be recorded",
+  note("the run's list of data files could not be updated",
        checkpoint::replace_run(storage, run_dir, describe(run, plan)));
 }
 
@@ -272,9 +276,10 @@ Result<void> check_welcome(const ChiefConfig& config) {
                                .heartbeat_ns = config.heartbeat_ns,
                                .lease_ns = config.lease_ns};
   if (auto encoded = wire::Codec().encode(welcome); !encoded) {
-    return Error{ErrorCode::kConfig,
-                 str("the job and its list of files do not fit a message: ", encoded.error().what),
-                 "data.source", "name fewer, larger files", ""};
+    return Error{
+        ErrorCode::kConfig,
+        str("the job and its list of files do not fit into a message: ", encoded.error().what),
+        "data.source", "use fewer and larger files", ""};
   }
   return {};
 }
@@ -329,7 +334,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   if (train) DP_TRY_VOID(check_no_links(storage, run_dir));
   DP_TRY(const bool begun, storage.exists(checkpoint::run_path(run_dir)));
   if (!begun && !train)
-    return Error{ErrorCode::kNoInput, "there is no run here", run_dir,
+    return Error{ErrorCode::kNoInput, "this folder contains no run", run_dir,
                  "train the job first: downpour train", ""};
   FoundRun found;
   std::vector<std::string> said, damaged;

@@ -36,8 +36,9 @@ namespace fs = std::filesystem;
 
 /// Returns the error after a stop signal. No stored data remain, and no run has begun.
 Error stopped(const char* what) {
-  return Error{ErrorCode::kInterrupted, str("stopped while ", what, " was kept for the run"),
-               "data.source", "the run has not begun: the same command begins anew", ""};
+  return Error{ErrorCode::kInterrupted,
+               str("stopped while ", what, " was being stored for the run"), "data.source",
+               "no run was started; run the same command to start over", ""};
 }
 
 /// Stores data of unknown length that may arrive slowly, and reports the progress.
@@ -64,7 +65,8 @@ class Keeping {
     for (auto wait = std::chrono::seconds(2);; wait = std::chrono::seconds(10)) {
       never.wait_for(lock, stop, wait, [] { return false; });
       if (stop.stop_requested()) return;
-      progress_(str(human_bytes(kept_), " ", what_, " so far; the run begins when it ends"));
+      progress_(
+          str(human_bytes(kept_), " ", what_, " so far; the run starts at the end of the data"));
     }
   }
 
@@ -77,16 +79,16 @@ class Keeping {
 
 Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress) {
   if (::isatty(STDIN_FILENO) != 0)
-    return Error{ErrorCode::kUsage, "the source is \"-\", and stdin is a terminal", "data.source",
-                 "pipe the data in: zcat rows.gz | downpour train job.toml", ""};
+    return Error{ErrorCode::kUsage, "the source is \"-\", but stdin is a terminal", "data.source",
+                 "pipe the data into the command: zcat rows.gz | downpour train job.toml", ""};
   std::vector<char> block(kMiB);
   const SignalWatcher signals([](int) {});
-  Keeping keeping(to, "came on stdin", progress);
+  Keeping keeping(to, "read from stdin", progress);
   for (;;) {
     constexpr int kLookMs = 200;
     pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     const bool waits = ::poll(&ready, 1, kLookMs) == 0;
-    if (signals.signal() != 0) return stopped("what came on stdin");
+    if (signals.signal() != 0) return stopped("stdin");
     if (waits) continue;
     const ssize_t n = ::read(STDIN_FILENO, block.data(), block.size());
     if (n < 0 && errno == EINTR) continue;
@@ -95,8 +97,8 @@ Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress) {
     DP_TRY_VOID(keeping.append(block.data(), size_t(n)));
   }
   if (keeping.kept() > 0) return {};
-  return Error{ErrorCode::kBadData, "nothing came on stdin", "data.source",
-               "the source is \"-\": pipe the data in"};
+  return Error{ErrorCode::kBadData, "stdin is empty", "data.source",
+               "the source is \"-\": pipe the data into the command"};
 }
 
 Result<void> write_range(OutputFile& to, uint64_t records) {
@@ -123,17 +125,17 @@ Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& 
   const SignalWatcher signals([&](int) { data::stop_programs(*plan.programs); });
   DP_TRY(const auto output, data::start_program(data::call_of(plan, 0, {}), plan.programs));
   std::vector<char> block(kMiB);
-  Keeping keeping(to, "were written by the program", progress);
+  Keeping keeping(to, "written by the program", progress);
   for (;;) {
     const auto n = output->read(block.data(), block.size());
-    if (signals.signal() != 0) return stopped("what the program writes");
+    if (signals.signal() != 0) return stopped("the program's output");
     if (!n) return n.error();
     if (*n == 0) break;
     DP_TRY_VOID(keeping.append(block.data(), *n));
   }
   if (keeping.kept() > 0) return {};
   return Error{ErrorCode::kBadData, "the program wrote nothing", data::program_info(source).path,
-               "it writes its records to stdout"};
+               "the program must write its records to stdout"};
 }
 
 bool runs_once(const SourceSpec& source) {
@@ -171,12 +173,12 @@ bool stdin_has_data() {
 
 Error not_there(const std::string& path) {
   if (path == "-") {
-    return Error{ErrorCode::kUsage, "the source is \"-\", and no run has read stdin yet",
+    return Error{ErrorCode::kUsage, "the source is \"-\", but no run has read stdin yet",
                  "data.source",
-                 "begin the run (zcat rows.gz | downpour train job.toml), or look at a file", ""};
+                 "start the run (zcat rows.gz | downpour train job.toml), or use a file", ""};
   }
-  return Error{ErrorCode::kUsage, str("the source is \"", path, "\", and no run has begun yet"),
-               "data.source", "its file is made when the run begins: downpour train job.toml", ""};
+  return Error{ErrorCode::kUsage, str("the source is \"", path, "\", but no run has started yet"),
+               "data.source", "the run creates the file at its start: downpour train job.toml", ""};
 }
 
 /// Returns the file that replaces a path that is not a file.
@@ -229,7 +231,7 @@ Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooli
   }
   if (spooling == Spooling::kUse) {
     return Error{ErrorCode::kUsage, "the program has not been run yet (replay = \"none\")",
-                 info.path, "it is when the run begins: downpour train job.toml", ""};
+                 info.path, "the run starts the program: downpour train job.toml", ""};
   }
   PosixStorage storage;
   storage.guard(job.run_dir);
@@ -271,9 +273,10 @@ Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>
   size_t stdins = 0;
   for (const SourceSpec* source : sources) stdins += std::ranges::count(source->paths, "-");
   if (stdins > 1) {
-    return Error{ErrorCode::kUsage, "\"-\" is named twice, and stdin can be read only once",
+    return Error{ErrorCode::kUsage, "\"-\" is given twice, but stdin can be read only once",
                  std::ranges::count(job.data.source.paths, "-") > 0 ? "data.source" : "eval.source",
-                 "one of the sources has to be a file; data.source's `repeat` reads it again"};
+                 "use a file for one of the sources; to read stdin several times, set `repeat` of "
+                 "data.source"};
   }
   bool ranges = !job.data.source.paths.empty();
   for (const std::string& path : job.data.source.paths) ranges &= range_records(path).has_value();

@@ -22,12 +22,14 @@ std::string shape_text(const TableSpec& table, const VariableSpec& variable) {
 
 Error differs(const std::string& what, const std::string& there, const std::string& here,
               std::string hint) {
-  return Error{ErrorCode::kConfig, str(what, " is ", there, " there and ", here, " here"),
+  return Error{ErrorCode::kConfig,
+               str(what, " is ", there, " in the other run, but ", here, " in this job"),
                "train.warm_start", std::move(hint), "DP-2110"};
 }
 
 Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slots) {
-  const char* const same_model = "a warm start needs the same model; put it back as it was there";
+  const char* const same_model =
+      "a warm start needs the same model; change this job to match the other run";
   if (there.name != here.name) return differs("a table's name", there.name, here.name, same_model);
   for (size_t m = 0; m < std::max(there.table_variables.size(), here.table_variables.size()); ++m) {
     const std::string was =
@@ -43,9 +45,10 @@ Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slo
     const OptimizerType was_type = there.table_variables[m].optimizer.type;
     const OptimizerType is_type = here.table_variables[m].optimizer.type;
     if (slots && was_type != is_type) {
-      return differs(str("the optimizer of ", is), std::string(name_of(was_type)),
-                     std::string(name_of(is_type)),
-                     "slots = false takes the variables alone, or put the optimizer back");
+      return differs(
+          str("the optimizer of ", is), std::string(name_of(was_type)),
+          std::string(name_of(is_type)),
+          "set slots = false to load only the variables, or use the optimizer of the other run");
     }
   }
   return {};
@@ -83,12 +86,13 @@ Result<void> check_warm_start(const checkpoint::Manifest& from,
                               const std::vector<TableSpec>& tables, uint32_t partitions,
                               bool slots) {
   if (from.partitions != partitions) {
-    return differs("`partitions`", str(from.partitions), str(partitions), "set it as it was there");
+    return differs("`partitions`", str(from.partitions), str(partitions),
+                   "set it to the value of the other run");
   }
   for (size_t t = 0; t < std::max(from.tables.size(), tables.size()); ++t) {
     if (t >= from.tables.size() || t >= tables.size()) {
       return differs("the number of tables", str(from.tables.size()), str(tables.size()),
-                     "a warm start needs the same model; put it back as it was there");
+                     "a warm start needs the same model; change this job to match the other run");
     }
     DP_TRY_VOID(check_table(from.tables[t], tables[t], slots));
   }
@@ -102,8 +106,8 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
   DP_TRY(const checkpoint::RunFile other, checkpoint::read_run(storage, from.run));
   DP_TRY(checkpoint::Manifest manifest, checkpoint::load_latest(storage, from.run, notes));
   if (manifest.run != other.id) {
-    return Error{ErrorCode::kBadData, "the newest checkpoint there belongs to another run",
-                 from.run, "name the folder of the run itself"};
+    return Error{ErrorCode::kBadData, "the newest checkpoint in that folder belongs to another run",
+                 from.run, "give the run folder of the run itself"};
   }
   DP_TRY_VOID(check_warm_start(manifest, tables, partitions, from.slots));
   DP_TRY_VOID(clear(storage, to.run_dir));

@@ -27,9 +27,9 @@ void Freezing::on_freeze(const wire::Envelope& envelope, const wire::Freeze& fre
       freeze.ownership_generation.term < session_.term()) {
     defended(Defence::kPsFreezeOld);
     return refuse(str("superseded: view ", session_.view().id, " of term ", session_.term(),
-                      " is known here"));
+                      " is already known"));
   }
-  if (moves_.size() >= config_.limits.freezes_max) return refuse("too many moves at once");
+  if (moves_.size() >= config_.limits.freezes_max) return refuse("too many moves in progress");
   if (const auto outside = session_.check_folder(freeze.folder)) return refuse(outside->what);
   Move move{.ownership_generation = freeze.ownership_generation,
             .request = envelope.request,
@@ -40,7 +40,7 @@ void Freezing::on_freeze(const wire::Envelope& envelope, const wire::Freeze& fre
   for (const PartitionId p : freeze.partitions) {
     if (raw(p) >= partitions_.count() || !partitions_.serves(p)) {
       defended(Defence::kPsFreezeNotServed);
-      return refuse(str("partition ", p, " is not served here"));
+      return refuse(str("partition ", p, " is not served by this ps"));
     }
     insert(move.parts, p);
   }

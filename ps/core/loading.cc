@@ -30,7 +30,7 @@ void Loading::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
                     .has_image = bits_for(partitions_.count()),
                     .taken = bits_for(partitions_.count())};
   for (const PartitionId p : adopt.partitions) {
-    if (raw(p) >= partitions_.count()) return answer(str("there is no partition ", p));
+    if (raw(p) >= partitions_.count()) return answer(str("unknown partition ", p));
     insert(adoption.parts, p);
   }
   const wire::ImageRef* before = nullptr;
@@ -39,7 +39,7 @@ void Loading::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     const bool follows = image.base != 0 && before != nullptr && before->partition == p;
     if (raw(p) >= partitions_.count() || !contains(adoption.parts, p) ||
         (contains(adoption.has_image, p) && !follows)) {
-      return answer(str("the image of partition ", p, " is one too many"));
+      return answer(str("the image of partition ", p, " is unexpected"));
     }
     insert(adoption.has_image, p);
     before = &image;
@@ -65,9 +65,9 @@ void Loading::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
       adopt.ownership_generation.term < session_.term()) {
     defended(Defence::kPsAdoptOld);
     return answer(str("superseded: view ", session_.view().id, " of term ", session_.term(),
-                      " is known here"));
+                      " is already known"));
   }
-  if (adoptions_.size() >= config_.limits.loads_max) return answer("too many loads at once");
+  if (adoptions_.size() >= config_.limits.loads_max) return answer("too many loads in progress");
   if (!adopt.images.empty() && inlined.empty()) {
     if (const auto outside = session_.check_folder(adopt.folder)) return answer(outside->what);
   }
@@ -127,16 +127,16 @@ Result<void> Loading::take_images(Adoption& adoption,
                                   bool more) {
   if (none(adoption.wanted)) {
     defended(Defence::kPsLoadSuperseded);
-    return Error{ErrorCode::kUnavailable, "superseded while the images were read"};
+    return Error{ErrorCode::kUnavailable, "superseded while the images were being read"};
   }
   for (const checkpoint::PartitionImage& image : images) {
     const PartitionId p = image.partition;
     if (raw(p) >= partitions_.count() || !contains(adoption.has_image, p)) {
-      return Error{ErrorCode::kBadData, str("partition ", p, " was not asked for")};
+      return Error{ErrorCode::kBadData, str("partition ", p, " was not requested")};
     }
     if (!contains(adoption.wanted, p)) continue;
     if (contains(adoption.taken, p)) {
-      return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
+      return Error{ErrorCode::kBadData, str("partition ", p, " has two images")};
     }
     DP_TRY_VOID(memory_.make_room(image));
     DP_TRY_VOID(partitions_.adopt(image, adoption.ownership_generation, adoption.sealed_epochs,

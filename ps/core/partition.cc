@@ -76,22 +76,23 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId o
   if (image.sealed_epochs > sealed_epochs) {  // it lacks watermarks that the checkpoint requires
     return Error{ErrorCode::kBadData,
                  str("the image of partition ", p, " has sealed ", image.sealed_epochs,
-                     " epochs, and its checkpoint ", sealed_epochs)};
+                     " epochs, but its checkpoint ", sealed_epochs)};
   }
   const bool other_plan = plan_hash != 0 && image.plan_hash != 0 && image.plan_hash != plan_hash;
   if (other_plan && image.holds_from(sealed_epochs)) {
     return Error{ErrorCode::kBadData,
-                 str("the image of partition ", p, " holds batches that were made of other data")};
+                 str("the image of partition ", p, " contains batches of other data")};
   }
   const uint32_t sealed = sealed_epochs;
   DP_TRY_VOID(watermarks_.check(image, sealed));
   if (image.version >= std::numeric_limits<uint64_t>::max() / 2) {
-    return Error{ErrorCode::kBadData, str("image of partition ", p, ": version ", image.version)};
+    return Error{ErrorCode::kBadData,
+                 str("image of partition ", p, ": invalid version ", image.version)};
   }
   for (const checkpoint::TableImage& rows : image.tables) {
     Result<void> imported;
     if (raw(rows.table) >= tables_.size()) {
-      imported = Error{ErrorCode::kBadData, str("no table ", rows.table, " in this job")};
+      imported = Error{ErrorCode::kBadData, str("unknown table ", rows.table)};
     } else {
       if (!DP_MUTATE("restore-drops-values"))
         imported = tables_[raw(rows.table)]->import_partition(p, rows);
@@ -119,7 +120,7 @@ Result<void> Partitions::take_markers(const Bits& parts,
       if (marker.batch.epoch < sealed(p)) continue;
       if (markers_.take(marker, p, has_applied(marker.batch, p)) || !taken) continue;
       taken = Error{ErrorCode::kBug, str("batch ", marker.batch, " is quarantined at partition ", p,
-                                         ", and counts at others")};
+                                         ", but applied at others")};
     }
   });
   return taken;

@@ -19,7 +19,8 @@ Result<uint64_t> section_floats(const TableSpec& spec, const wire::Section& sect
     uint64_t block = 0;
     std::memcpy(&block, keys + size_t{i} * sizeof(block), sizeof(block));
     if (block >= blocks) {
-      return malformed(str("block ", block, " of ", spec.name, ", which has ", blocks));
+      return malformed(
+          str("block ", block, " of ", spec.name, ", which has only this many blocks: ", blocks));
     }
     floats += spec.row_floats(0, block);
   }
@@ -33,16 +34,17 @@ Result<uint64_t> value_bytes(const Partitions& partitions,
   const uint8_t* at = keys.data();
   for (const wire::Section& section : sections) {
     if (raw(section.table) >= partitions.table_count()) {
-      return malformed(str("there is no table ", section.table));
+      return malformed(str("unknown table ", section.table));
     }
-    if (section.keys > left) return malformed("more keys in the sections than in the keys frame");
+    if (section.keys > left)
+      return malformed("the sections declare more keys than the keys frame contains");
     DP_TRY(const uint64_t here, section_floats(partitions.spec(section.table), section, at));
     floats += here;
     left -= section.keys;
     at += section.keys * sizeof(uint64_t);
   }
   if (left != 0 || keys.size() % sizeof(uint64_t) != 0) {
-    return malformed("more bytes in the keys frame than the sections' keys");
+    return malformed("the keys frame contains more bytes than the sections declare");
   }
   return floats * sizeof(float);
 }

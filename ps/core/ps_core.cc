@@ -49,7 +49,7 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
   if (!is_any_of<wire::Adopt, wire::View, wire::Save, wire::StatusRequest, wire::Sealed, wire::Stop,
                  wire::Refused, wire::Freeze>(message.body)) {
     return turn.reject(from, envelope.request,
-                       {ErrorCode::kMalformed, "a ps takes no message of this kind"});
+                       {ErrorCode::kMalformed, "a ps does not accept a message of this kind"});
   }
   if (from != kChiefPeer) {
     return turn.reject(from, envelope.request,

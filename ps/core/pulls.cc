@@ -14,7 +14,7 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   Result<uint64_t> bytes = value_bytes(partitions_, pull.sections, message.keys);
   if (bytes && *bytes > wire::kFrameBytesMax) {
     bytes = malformed(str("a pull of ", *bytes, " bytes; at most ", wire::kFrameBytesMax,
-                          " fit a frame: cut it"));
+                          " fit into a frame: split the pull"));
   }
   if (!bytes) return turn.reject(from, envelope.request, std::move(bytes).error());
 

@@ -71,7 +71,7 @@ Result<void> Pushes::check_planned(BatchId batch) const {
   if (batch.epoch >= sealed && batch.epoch - sealed >= config_.limits.epochs_open_max) {
     return Error{ErrorCode::kUnavailable,
                  str("more than ", config_.limits.epochs_open_max,
-                     " epochs not yet sealed: only those below ", sealed, " are")};
+                     " epochs are unsealed: only the epochs below ", sealed, " are sealed")};
   }
   return {};
 }
@@ -90,8 +90,9 @@ Result<void> Pushes::check_push(const wire::Push& push, const Bytes& keys, const
   const uint32_t beyond = partitions_.count() % 64;
   if (beyond != 0) within_range = within_range && (covered.back() >> beyond) == 0;
   if (!within_range || none(covered))
-    return malformed("covers no partition, or one beyond the last");
-  if (push.batch.batch >= wire::kShardEnded - 1) return malformed("a batch number out of range");
+    return malformed("the push covers no partition, or an unknown one");
+  if (push.batch.batch >= wire::kShardEnded - 1)
+    return malformed("the batch number is out of range");
   DP_TRY_VOID(check_planned(push.batch));
   if (push.fragments == 0 || push.fragments > config_.limits.fragments_max ||
       push.fragment >= push.fragments) {
@@ -102,7 +103,8 @@ Result<void> Pushes::check_push(const wire::Push& push, const Bytes& keys, const
     return malformed(
         str(push.pulled_versions.size(), " pulled versions for ", count(covered), " partitions"));
   }
-  if (raw(push.handle) != 0 && !keys.empty()) return malformed("both keys and a handle");
+  if (raw(push.handle) != 0 && !keys.empty())
+    return malformed("the push has both keys and a handle");
   if (push.quarantined &&
       (push.end || push.records != 0 || push.records_hash != 0 || !push.sections.empty() ||
        !push.metrics.empty() || !keys.empty() || !values.empty() || push.fragments != 1)) {
@@ -114,7 +116,7 @@ Result<void> Pushes::check_push(const wire::Push& push, const Bytes& keys, const
     return malformed("a shard-end marker with a payload");
   }
   if (push.counts.batches != push.batch.batch) {
-    return malformed(str("a shard-end marker whose counts say ", push.counts.batches, " batches"));
+    return malformed(str("a shard-end marker whose account has ", push.counts.batches, " batches"));
   }
   return {};
 }
@@ -253,7 +255,7 @@ Result<void> Pushes::apply_fragment(int64_t now_ns, const wire::Message& message
   const Staging::Added added = staging_.add(push, covered, message.keys, message.values, now_ns);
   if (added.too_large) {
     return Error{ErrorCode::kUnavailable,
-                 "its fragments need more room than the ps gives one worker"};
+                 "its fragments need more memory than the ps allows for one worker"};
   }
   if (added.whole == nullptr) {
     answer_others(wire::PartStatus::kStaged, push.batch.batch);
@@ -344,7 +346,7 @@ void Pushes::check_sums(const wire::Push& push) {
               .what = str("the input is not replayable: shard ", push.batch.shard_id(),
                           " ended with ", push.counts.applied, " records (hash ", push.records_hash,
                           "), but partition ", p, " applied ", records, " (hash ", hash,
-                          "); reading it again gave other records than the first time")};
+                          "); a second read of the shard returned different records")};
   });
 }
 

@@ -20,7 +20,7 @@ Error error_of(std::string what) {
           .what = std::move(what),
           .where = {},
           .hint =
-              "set cluster.ps_memory to more where the machine has it, use more ps on other "
+              "raise cluster.ps_memory if the machine has more memory, use more ps on other "
               "machines, or make the table smaller (dim, hash buckets); the same command then "
               "resumes from the newest checkpoint",
           .id = "DP-2401"};
@@ -29,8 +29,7 @@ Error error_of(std::string what) {
 Error no_address_space(const Table& table, uint64_t rows) {
   return error_of(str("no address space is left for ", grouped(rows), " more rows of table ",
                       described(table),
-                      ", within a limit of this process (ulimit -v) or of row "
-                      "numbers"));
+                      ": the limit is ulimit -v of this process or the maximum number of rows"));
 }
 
 }  // namespace
@@ -93,10 +92,11 @@ Error RowMemory::out_of_memory(uint64_t held_bytes, uint64_t bytes) const {
     const Table& table = partitions_.table(TableId(t));
     if (memory_of(table) > memory_of(*largest)) largest = &table;
   }
-  return error_of(str("tables of ", human_bytes(held_bytes), " need ", human_bytes(bytes),
-                      " more and may hold ", human_bytes(budget_.bytes_max()),
-                      budget_.is_given() ? " (cluster.ps_memory)" : " (what this machine has left)",
-                      "; the largest table is ", described(*largest)));
+  return error_of(
+      str("the tables have ", human_bytes(held_bytes), " and need ", human_bytes(bytes),
+          " more, but the limit is ", human_bytes(budget_.bytes_max()),
+          budget_.is_given() ? " (cluster.ps_memory)" : " (the memory that this machine has left)",
+          "; the largest table is ", described(*largest)));
 }
 
 }  // namespace downpour::ps

@@ -80,7 +80,7 @@ void Saving::continue_copying(Turn& turn) {
     if (!partitions_.owns(p)) {
       defended(Defence::kPsSaveGone);
       return answer(Error{ErrorCode::kUnavailable,
-                          str("partition ", p, " was given away before it was copied")},
+                          str("partition ", p, " moved to another ps before it was copied")},
                     turn);
     }
     erase(current.waiting, p);

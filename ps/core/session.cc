@@ -33,7 +33,7 @@ std::optional<Error> Session::check_folder(const std::string& folder) const {
   if (!config_.run_dir || is_plain_path_beneath(*config_.run_dir, folder)) return std::nullopt;
   constexpr size_t kShownBytesMax = 256;
   return Error{ErrorCode::kPermission,
-               str("the chief names the folder \"", folder.substr(0, kShownBytesMax),
+               str("the chief requests the folder \"", folder.substr(0, kShownBytesMax),
                    "\", which is not below the run folder \"", *config_.run_dir, "\" (DP-2722)")};
 }
 
@@ -71,7 +71,7 @@ void Session::refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& en
   if (now_ns >= role_notice_at_ns_) {
     role_notice_at_ns_ = now_ns + kRoleNoticeNs;
     turn.effects().notices.push_back(str("refused a message: ", error.what, " (", error.id, "); ",
-                                         roles_refused_, " refused since the start"));
+                                         roles_refused_, " refused since the ps started"));
   }
   error.what += str(" (", error.id, ")");
   turn.reject(from, envelope.request, std::move(error));
@@ -127,8 +127,8 @@ void Session::on_tick(int64_t now_ns, Turn& turn) {
     defended(Defence::kPsChiefSilent);
     stopped_ = true;
     turn.effects().exit = Exit{exit_code(ErrorCode::kPeersLost),
-                               str("nothing heard of the chief for ", silence_ns / kSecond,
-                                   " s; run the job again: it goes on from the newest checkpoint")};
+                               str("no message from the chief for ", silence_ns / kSecond,
+                                   " s; run the job again: it resumes from the newest checkpoint")};
     return;
   }
   if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return;

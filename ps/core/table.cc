@@ -502,12 +502,11 @@ Result<void> Table::check_image(PartitionId partition, const checkpoint::TableIm
   const auto bad = [&](const auto&... parts) {
     return Error{.code = ErrorCode::kBadData,
                  .what = str("table ", spec_.name, ", partition ", partition, ": ", parts...),
-                 .hint = "the checkpoint is of another model, or damaged"};
+                 .hint = "the checkpoint belongs to another model or is damaged"};
   };
-  if (image.table != id_)
-    return bad("rows of table ", image.table, " where ", id_, " was expected");
+  if (image.table != id_) return bad("rows of table ", image.table, ", but ", id_, " was expected");
   if (image.table_variables.size() != spec_.table_variables.size()) {
-    return bad(image.table_variables.size(), " members where the model has ",
+    return bad(image.table_variables.size(), " variables, but the model has ",
                spec_.table_variables.size());
   }
   for (size_t i = 0; i < image.keys.size(); ++i) {
@@ -527,7 +526,7 @@ Result<void> Table::check_image(PartitionId partition, const checkpoint::TableIm
     }
     if (image.table_variables[m].size() != floats) {
       return bad(spec_.table_variables[m].name, " has ", image.table_variables[m].size(),
-                 " floats where ", floats, " were expected");
+                 " floats, but ", floats, " were expected");
     }
   }
   return {};

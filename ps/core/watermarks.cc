@@ -41,16 +41,16 @@ Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end, Pe
   };
   const auto epoch = epochs_.find(shard.epoch);
   if (epoch == epochs_.end() && epochs_.size() >= limits_.epochs_open_max) {
-    return full("epochs not yet sealed", limits_.epochs_open_max);
+    return full("unsealed epochs", limits_.epochs_open_max);
   }
   if (!end && find(shard) == nullptr) {
     constexpr uint64_t kPartBytes = sizeof(uint32_t) + 2 * sizeof(uint64_t);
     const uint64_t most = std::min<uint64_t>(
         limits_.shards_open_max, limits_.shards_open_bytes_max / (kPartBytes * partition_count_));
-    if (row_count_ >= most) return full("shards begun and not ended", most);
+    if (row_count_ >= most) return full("open shards", most);
     const auto own = begun_by_.find(from);
     if (own != begun_by_.end() && own->second >= limits_.shards_open_per_peer_max) {
-      return full("shards begun by one worker and not ended", limits_.shards_open_per_peer_max);
+      return full("open shards of one worker", limits_.shards_open_per_peer_max);
     }
   }
   if (end && epoch != epochs_.end()) {
@@ -58,7 +58,7 @@ Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end, Pe
     for_each(parts, [&](PartitionId p) {
       fits = fits && epoch->second.sums[raw(p)].ended.intervals().size() < limits_.intervals_max;
     });
-    if (!fits) return full("holes among an epoch's ended shards", limits_.intervals_max);
+    if (!fits) return full("gaps between the ended shards of an epoch", limits_.intervals_max);
   }
   return {};
 }
@@ -157,8 +157,9 @@ Result<void> Watermarks::check(const checkpoint::PartitionImage& image,
     if (epoch.metrics.size() > limits_.outputs_max) return bad("too many metrics");
     if (epoch.ended.size() > limits_.intervals_max) return bad("too many intervals");
     IntervalSet ended;
-    if (!ended.assign(epoch.ended)) return bad("ended shards of epoch ", epoch.epoch);
-    if (ended.size() != epoch.shards_ended) return bad("count of ended shards");
+    if (!ended.assign(epoch.ended))
+      return bad("invalid list of ended shards of epoch ", epoch.epoch);
+    if (ended.size() != epoch.shards_ended) return bad("wrong count of ended shards");
     if (epoch.epoch >= first_epoch) epochs.push_back(epoch.epoch);
   }
   if (image.shards.size() > limits_.shards_open_max) return bad("too many open shards");
@@ -167,7 +168,7 @@ Result<void> Watermarks::check(const checkpoint::PartitionImage& image,
     const checkpoint::ShardImage& shard = image.shards[i];
     if (i > 0 && shard.shard <= image.shards[i - 1].shard) return bad("shards do not ascend");
     if (shard.ended || shard.watermark == 0 || shard.watermark == wire::kShardEnded) {
-      return bad("shard ", shard.shard, " is not between begin and end");
+      return bad("shard ", shard.shard, " has no valid watermark");
     }
     for (const checkpoint::EpochImage& epoch : image.epochs) {
       IntervalSet ended;

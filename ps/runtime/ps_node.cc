@@ -106,9 +106,11 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
 /// Checks the run folder that a message names, because this ps writes below it. A message alone
 /// cannot turn a folder into a run folder: it must contain a file with the id of the run.
 Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) {
-  const char* const hint = "the ps needs the run folder under the same path as the chief";
+  const char* const hint =
+      "mount the run folder under the same path on the machines of the chief and of all ps";
   if (run_dir.empty() || run_dir[0] != '/')
-    return Error{ErrorCode::kConfig, "the chief names no run folder", run_dir, hint, "DP-2722"};
+    return Error{ErrorCode::kConfig, "the chief did not send an absolute path of its run folder",
+                 run_dir, hint, "DP-2722"};
   storage_.guard(run_dir);
   auto file = checkpoint::read_run(storage_, run_dir);
   if (!file) {
@@ -116,8 +118,8 @@ Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) 
     return std::move(file).error();
   }
   if (file->id == run) return {};
-  return Error{ErrorCode::kConfig, "the folder holds another run than the chief's", run_dir, hint,
-               "DP-2722"};
+  return Error{ErrorCode::kConfig, "the folder contains another run than the chief's", run_dir,
+               hint, "DP-2722"};
 }
 
 // A restarted chief continues with the partitions of this core, if the job means the same to both.
@@ -139,7 +141,7 @@ void PsNode::on_welcome_again(const wire::Message& message) {
     if (graph && (*graph)->tables() == tables_) return core_->set_plan(extent_of(*job, welcome));
   }
   exit(downpour::exit_code(ErrorCode::kConfig),
-       "the chief came back with another model or optimizer: start this ps again");
+       "the chief restarted with another model or optimizer: restart this ps");
 }
 
 void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
@@ -167,7 +169,7 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
 
 // The transport counts, answers and limits malformed messages.
 void PsNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error& error) {
-  if (options_.notice) options_.notice(str("dropped at ", error.where, ": ", error.what));
+  if (options_.notice) options_.notice(str("message dropped at ", error.where, ": ", error.what));
 }
 
 void PsNode::run(Effects& effects) {

@@ -11,101 +11,83 @@ namespace {
 
 constexpr std::array kErrorTexts{
     ErrorText{"DP-1000", "wrong flags or arguments",
-              "The command line is not one that this verb understands. `downpour VERB --help` "
-              "lists its flags with their\n"
-              "defaults and shows examples."},
+              "The command line is not valid for this verb. `downpour VERB --help` lists its flags "
+              "with their\ndefaults and shows examples."},
     ErrorText{"DP-2000", "the job or the environment is wrong",
               "A key of the job file, an override (--set, DOWNPOUR_TABLE__KEY) or an environment "
-              "variable has a value that\n"
-              "can't work. The message names the place. `downpour train JOB --dry-run` prints the "
-              "job in effect with the source\n"
-              "of each value; docs/job-file.md lists every key."},
+              "variable has an invalid\nvalue. The message names the place. `downpour train JOB "
+              "--dry-run` prints the effective job with the source\nof each value; "
+              "docs/job-file.md lists every key."},
     ErrorText{"DP-2101", "no job file",
-              "The job file is not there, can't be read, or is far too large to be one. A data "
-              "file may be given instead of a\n"
-              "job (`downpour train clicks.tsv`): a job is then made for it and saved in the run "
-              "folder."},
-    ErrorText{"DP-2102", "not TOML",
-              "The job file breaks TOML's rules at the place named. Frequent causes: a string "
-              "without quotes, a backslash in\n"
-              "double quotes (use 'single quotes'), a table written twice, or a dotted key that "
-              "adds to an inline table\n"
-              "(`data = { ... }` and later `data.fields = ...`: write all of it one way). A text "
-              "with more than 64 levels\n"
-              "around a value, or more than 262,144 keys and values, is rejected before it is "
-              "parsed."},
+              "The job file does not exist, can't be read, or is too large for a job file. You can "
+              "give a data file instead of a\njob (`downpour train clicks.tsv`): Downpour then "
+              "generates a job for it and saves the job in the run folder."},
+    ErrorText{
+        "DP-2102", "not TOML",
+        "The job file is not valid TOML at the place named. Frequent causes: a string without "
+        "quotes, a backslash in\ndouble quotes (use 'single quotes'), a table defined twice, or a "
+        "dotted key that extends an inline table\n(`data = { ... }` and later `data.fields = ...`: "
+        "use one of the two forms). A file in which a value is nested\nmore than 64 levels deep, "
+        "or with more than 262,144 keys and values, is rejected before it is parsed."},
     ErrorText{
         "DP-2103", "unknown key",
-        "No such key in this table, so that a typing error can't be taken for a default. The hint "
-        "names the nearest key,\n"
-        "or lists those of the table. Keys of another optimizer or layer type count as unknown."},
-    ErrorText{"DP-2104", "a value of the wrong type",
-              "The key wants another kind of value, as the message says: 3 is an integer, 3.0 a "
-              "number, \"3\" a string, [3] a list.\n"
-              "A string made of environment variables (\"${EPOCHS:-3}\") and an override may stand "
-              "for any type."},
+        "The table does not have this key. Downpour rejects unknown keys, because a misspelled key "
+        "would otherwise\nsilently keep its default. The hint names the nearest key, or lists the "
+        "keys of the table. Keys of another\noptimizer or layer type count as unknown."},
+    ErrorText{
+        "DP-2104", "a value of the wrong type",
+        "The value has a different type than the key requires. 3 is an integer, 3.0 a number, "
+        "\"3\" a string, [3] a list.\nA string that contains environment variables "
+        "(\"${EPOCHS:-3}\") and the value of an override are converted to the\ntype of the key."},
     ErrorText{"DP-2105", "known, but not in this version",
-              "The job file's reference knows this key or value; this version of Downpour has not "
-              "built it. It is refused rather\n"
-              "than ignored, because the job would mean something else without it. Leave it out or "
-              "use what the hint offers."},
-    ErrorText{"DP-2106", "a value that can't be right",
-              "The value has the right type but lies outside its range, is none of the choices, or "
+              "The job file reference describes this key or value, but this version of Downpour "
+              "does not implement it. It is\nrejected and not ignored, because the job would mean "
+              "something else without it. Remove it, or use what the hint\nsuggests."},
+    ErrorText{"DP-2106", "an invalid value",
+              "The value has the right type, but is out of range, is not one of the choices, or "
               "contradicts another key."},
-    ErrorText{"DP-2107", "something is missing",
-              "A key that has no default is absent: what to read (data.source), what to train "
-              "(model.preset or model.layers), a\n"
-              "layer's inputs, an output's loss. The hint shows how it is written."},
-    ErrorText{"DP-2108", "a name that names nothing, or two things",
-              "A column, field, layer or metric is named that is not there, or a name is used "
-              "twice. Fields, layers and outputs\n"
-              "share one space of names; an output may bear its own layer's name. A run "
-              "(\"I1..I13\") needs two names that differ\n"
-              "in their final number, or two columns."},
+    ErrorText{
+        "DP-2107", "a required key is missing",
+        "A required key is missing: what to read (data.source), what to train (model.preset or "
+        "model.layers), a\nlayer's inputs, or an output's loss. The hint shows an example."},
+    ErrorText{"DP-2108", "an unknown or ambiguous name",
+              "The job refers to a column, field, layer or metric that does not exist, or uses a "
+              "name twice. Fields, layers and\noutputs share one namespace; an output may have the "
+              "name of its own layer. A name range (\"I1..I13\") consists of\ntwo names that "
+              "differ only in their final number, or of two columns."},
     ErrorText{"DP-2109", "an environment variable is not set",
-              "A string of the job file holds ${NAME}, and NAME is not set. Export it, or give a "
-              "default: ${NAME:-default}.\n"
-              "A plain ${ is written $${."},
+              "A string of the job file contains ${NAME}, and NAME is not set. Export it, or give "
+              "a default: ${NAME:-default}.\nWrite $${ for a literal ${."},
     ErrorText{"DP-2110", "the run can't continue with another job",
-              "Resuming a run is the default, and this job differs from the saved one in keys "
-              "that decide what the saved\n"
-              "state means: for the whole run seed, partitions, model and the optimizers' types; "
-              "inside an epoch also data,\n"
-              "batch_size, drop_remainder, reduction, mode and eval.holdout. Put them back, give "
-              "the new job another run_dir, or\n"
-              "start anew with --fresh. The data files themselves may not change inside an epoch "
-              "either. Epochs, learning rate, eval, cluster and parallelism may "
-              "change at any time."},
-    ErrorText{"DP-2111", "an override that leads nowhere",
-              "The key of --set (or of DOWNPOUR_TABLE__KEY) is not a dotted path into the job: "
-              "optimizer.learning_rate,\n"
-              "model.layers[1].units, data.fields.\"a name\".type. A list may be extended by one "
-              "entry at its end only."},
+              "Resuming a run is the default, and this job differs from the saved one in keys that "
+              "decide what the saved\nstate means. seed, partitions, model and the optimizers' "
+              "types are fixed for the whole run. data, batch_size,\ndrop_remainder, reduction, "
+              "mode, eval.holdout and the data files are fixed inside an epoch. Restore them, give "
+              "the\nnew job another run_dir, or start a new run with --fresh. Epochs, learning "
+              "rate, eval, cluster and parallelism may\nchange at any time."},
+    ErrorText{"DP-2111", "an override of a key that does not exist",
+              "The key of --set (or of DOWNPOUR_TABLE__KEY) is not a dotted path into the job. "
+              "Valid paths are, for example,\noptimizer.learning_rate, model.layers[1].units and "
+              "data.fields.\"a name\".type. An override can append one entry to\na list."},
     ErrorText{
         "DP-2112", "the training data have changed within an epoch",
-        "An epoch trains every record of one set of files exactly once, and this run is inside "
-        "an epoch: it has begun and not\n"
-        "all epochs that it was asked for are in a checkpoint. Other files, or files with other "
-        "content, would be records that\n"
-        "count twice or never. Restore the files and run the job again, or start anew with "
-        "--fresh. Where only the processes of\n"
-        "a dead chief hold part of the epoch, ending them drops that part. Data may change "
-        "between epochs: let all epochs end,\n"
-        "then raise train.epochs."},
+        "An epoch trains every record of one set of files exactly once, and this run is inside an "
+        "epoch: it has started, and\nnot all requested epochs are in a checkpoint. With other "
+        "files or other content, some records would count twice or\nnever. Restore the files and "
+        "run the job again, or start a new run with --fresh. If only processes of an earlier "
+        "chief\nhold a part of the epoch, stop these processes to discard that part. The data may "
+        "change between epochs: let all\nepochs finish, then raise train.epochs."},
     ErrorText{"DP-2401", "a ps has no memory left for its tables",
-              "The tables of a ps (rows, optimizer state, index) have reached cluster.ps_memory; "
-              "without that key, what cgroup,\n"
-              "ulimit and machine leave to it. Nothing of the batch that needed more was applied. "
-              "Give the ps more, use more ps on\n"
-              "other machines, or make the largest table smaller: a lower dim, fewer hash buckets, "
-              "an optimizer with fewer slots.\n"
-              "The same command then resumes from the newest checkpoint; cluster.* may change at "
-              "any time."},
-    ErrorText{
-        "DP-2701", "an open port without protection",
-        "The endpoint can be reached from other machines, and nothing encrypts or authenticates "
-        "what is sent there. Give the process keys (--keys FOLDER), bind\n"
-        "127.0.0.1 for processes of one machine, or say --insecure where the network is trusted."},
+              "The tables of a ps (rows, optimizer state, index) have reached cluster.ps_memory. "
+              "Without that key, the limit is the\nmemory that the cgroup, ulimit and the machine "
+              "leave for the ps. Nothing of the batch that needed more memory was\napplied. Raise "
+              "the limit, use more ps on other machines, or make the largest table smaller: a "
+              "lower dim, fewer hash\nbuckets, or an optimizer with fewer slots. The same command "
+              "then resumes from the newest checkpoint; cluster.* may\nchange at any time."},
+    ErrorText{"DP-2701", "an open port without protection",
+              "The endpoint can be reached from other machines, and its connections are neither "
+              "encrypted nor authenticated. Give\nthe process keys (--keys FOLDER), bind 127.0.0.1 "
+              "if all processes run on one machine, or use --insecure if you trust\nthe network."},
     ErrorText{
         "DP-2702", "not an endpoint",
         "An endpoint is tcp://HOST:PORT (or HOST:PORT), ipc:///PATH or inproc://NAME. HOST is a "
@@ -114,43 +96,35 @@ constexpr std::array kErrorTexts{
         "or * to bind a free one.\n"
         "One endpoint names one address: lists, source addresses (;) and abstract sockets (@) are "
         "errors."},
+    ErrorText{"DP-2711", "no accepted key",
+              "Processes that connect over tcp authenticate each other by keys. This process has "
+              "no key, or has a key that the other\nside does not accept. `downpour keys FOLDER` "
+              "creates keys; start every process of the job with --keys FOLDER. A chief\nwithout "
+              "--keys creates them in RUN_DIR/keys; give its ps and workers --keys RUN_DIR/keys. "
+              "In a network that you trust,\nyou can start all processes with --insecure instead."},
     ErrorText{
-        "DP-2711", "no keys",
-        "Processes that connect over tcp prove who they are by keys, and this process has none, or "
-        "has one that the other\n"
-        "side does not expect. `downpour keys FOLDER` makes keys; every process of the job takes "
-        "--keys FOLDER. A chief\n"
-        "without --keys makes them in RUN_DIR/keys, which its ps and workers take as --keys. "
-        "--insecure for all of them does\n"
-        "without keys, in a network that you trust."},
+        "DP-2712", "keys that other users can read or change",
+        "A key folder must have the mode 700 and a secret key file the mode 600, and the user that "
+        "runs the process must own\nboth: anyone who can read a secret key can act as its process. "
+        "Change the mode as the hint says. If others may have\nread the key, create a new one "
+        "(`downpour keys FOLDER --add`) and revoke the old one (`--revoke`)."},
     ErrorText{
-        "DP-2712", "keys that other users can reach",
-        "A key folder has the mode 700 and a secret file the mode 600, both owned by the user "
-        "that runs the process: anyone\n"
-        "who can read a secret key can take its place. Change the mode as the hint says; if "
-        "others may have read the key,\n"
-        "make a new one (`downpour keys FOLDER --add`) and revoke the old one (`--revoke`)."},
-    ErrorText{"DP-2713", "a damaged key, list of keys or role",
-              "A key file holds one key of 64 hexadecimal digits, and the list `allowed` a line "
-              "ROLE NAME KEY for each key. The\n"
-              "role of a key is fixed: a worker's key can't start a ps. Copy the file again, or "
-              "make another key with\n"
-              "`downpour keys`."},
+        "DP-2713", "an invalid key, list of keys or role",
+        "A key file contains one key of 64 hexadecimal digits, and the list `allowed` contains a "
+        "line ROLE NAME KEY for each\nkey. The role of a key is fixed: a worker's key can't start "
+        "a ps. Copy the file again, or create another key with\n`downpour keys`."},
     ErrorText{"DP-2714", "a port that does not protect itself",
-              "Each port is tested with a random key before it serves, and the test did not end "
-              "with a refusal. If the port did\n"
-              "not answer, something on this machine stands between the process and its own port "
-              "(a firewall, a network\n"
-              "namespace). If it accepted the key, the installed ZeroMQ is broken: report it."},
-    ErrorText{
-        "DP-2715", "a key of another role",
-        "The list of keys gives each key one role: chief, ps, worker or input. A process acts "
-        "only in the role of the key that\n"
-        "its connection proved, whatever its messages say. Start it with a key of its role; "
-        "`downpour keys FOLDER --list` shows\n"
-        "the names and roles, and `downpour keys FOLDER --add ROLE:NAME` makes another key. If "
-        "you did not start such a process,\n"
-        "someone holds a key of this job: `downpour keys FOLDER --revoke NAME`."},
+              "Each port is tested with a random key before it serves, and the port did not reject "
+              "that key. If the port did\nnot answer, something on this machine blocks connections "
+              "to it (a firewall, a network namespace). If it accepted\nthe key, the installed "
+              "ZeroMQ is broken: report it."},
+    ErrorText{"DP-2715", "a key of another role",
+              "The list of keys gives each key one role: chief, ps, worker or input. A process may "
+              "act only in the role of the key\nthat authenticated its connection, whatever its "
+              "messages say. Start it with a key of its role; `downpour keys FOLDER\n--list` shows "
+              "the names and roles, and `downpour keys FOLDER --add ROLE:NAME` creates another "
+              "key. If you did not\nstart this process, someone else has a key of this job: "
+              "`downpour keys FOLDER --revoke NAME`."},
     ErrorText{
         "DP-2721", "a symbolic link in a run folder",
         "Downpour follows no symbolic link below a run folder. Through a link, another user who "
@@ -160,94 +134,78 @@ constexpr std::array kErrorTexts{
         "a link, and a disk may be mounted in it."},
     ErrorText{
         "DP-2722", "a folder that is not below the run folder",
-        "A ps writes and reads images only below the run folder, which holds a file `run` with "
-        "the id of the chief's run. Mount\n"
-        "the run folder under the same path on the machines of the chief and of all ps. If the "
-        "folder is another one than you\n"
-        "expect, another process may act as the chief: use keys, and revoke those that others "
-        "hold."},
-    ErrorText{"DP-3000", "bad data",
-              "A file or a record is not what the job says. The message names file and line and "
-              "shows the text. Correct the file\n"
-              "or the job's data.fields; or set data.bad_records = \"skip\", with "
-              "data.bad_records_max as a limit: skipped records\n"
-              "are counted in the account."},
+        "A ps writes and reads images only below the run folder, which contains a file `run` with "
+        "the id of the chief's run.\nMount the run folder under the same path on the machines of "
+        "the chief and of all ps. If the folder is not the one that\nyou expect, another process "
+        "may act as the chief: use keys, and revoke the keys that others may have."},
+    ErrorText{
+        "DP-3000", "bad data",
+        "A file or a record does not match the job. The message names the file and the line and "
+        "shows the text. Correct the\nfile or the job's data.fields; or set data.bad_records = "
+        "\"skip\", with data.bad_records_max as a limit. The account\ncounts skipped records."},
     ErrorText{"DP-3001", "no input",
-              "An input file is not there, a glob matches nothing, or a file is empty. Relative "
-              "paths start at the job file's\n"
-              "folder."},
-    ErrorText{"DP-3401", "a loss or a gradient is not finite",
-              "A batch's loss, or a gradient of it, is infinite or NaN; nothing of it was applied. "
-              "Where the message says that a\n"
-              "variable holds such values already, the model has diverged: resume from an earlier "
-              "checkpoint with a lower\n"
-              "optimizer.learning_rate. Otherwise look at the records named (`downpour explain "
-              "FILE:RECORD`): huge inputs want a\n"
-              "transform (log1p, clip, standardize). train.on_nan = \"skip\" leaves such batches "
-              "out and counts their records as\n"
-              "quarantined."},
-    ErrorText{"DP-3402", "a batch that fails again and again",
-              "Workers died or failed at the same batch several times in a row, and nothing of its "
-              "shard moved on meanwhile. Look at\n"
-              "the records named, and at the workers' logs in the run folder. train.quarantine = "
-              "true leaves such a batch out, after\n"
-              "as many attempts, and counts its records as quarantined; a batch that fails though "
-              "it is quarantined, or more than\n"
-              "256 of them, fail the job all the same."},
-    ErrorText{"DP-4000", "a peer can't be used",
-              "A process of the cluster can't be reached, does not answer in time, or is of "
-              "another version. Look at its log in\n"
-              "the run folder, at host and port, and whether a firewall stands between. All "
-              "processes need the same version."},
-    ErrorText{"DP-4001", "bytes that break the protocol",
-              "A message from a peer is damaged or is none of Downpour's: some other program on "
-              "the port, or a process of another\n"
-              "version. The message is dropped and counted; nothing of it was applied."},
+              "An input file does not exist, or a glob matches no file. Relative paths start at "
+              "the job file's folder."},
+    ErrorText{
+        "DP-3401", "a loss or a gradient is not finite",
+        "The loss or a gradient of a batch is infinite or NaN; nothing of the batch was applied. "
+        "If the message says that a\nvariable already contains such values, the model has "
+        "diverged: resume from an earlier checkpoint with a lower\noptimizer.learning_rate. "
+        "Otherwise look at the records named (`downpour explain FILE:RECORD`): very large inputs "
+        "need a\ntransform (log1p, clip, standardize). train.on_nan = \"skip\" leaves such batches "
+        "out and counts their records as\nquarantined."},
+    ErrorText{"DP-3402", "a batch fails at every attempt",
+              "Workers died or failed at the same batch several times in a row, and its shard made "
+              "no progress in between. Look at\nthe records named, and at the workers' logs in the "
+              "run folder. train.quarantine = true leaves such a batch out after\nthe same number "
+              "of attempts and counts its records as quarantined. The job still fails if a batch "
+              "fails although it is\nquarantined, or if more than 256 batches need quarantine."},
+    ErrorText{"DP-4000", "a peer is not available",
+              "A process of the cluster can't be reached, does not answer in time, or has another "
+              "version. Check its log in the run\nfolder, its host and port, and whether a "
+              "firewall blocks the connection. All processes need the same version."},
+    ErrorText{"DP-4001", "a message that violates the protocol",
+              "A message from a peer is damaged or is not a Downpour message. The peer may be "
+              "another program, or a process of\nanother version. The message is dropped and "
+              "counted; nothing of it was applied."},
     ErrorText{"DP-4002", "peers lost",
-              "Too many processes are gone for the job to continue. The run folder holds the last "
-              "checkpoint: run the same command\n"
-              "again. Exit status 180: worth trying again."},
+              "The job can't continue, because too many of its processes ended or stopped "
+              "answering. The run folder contains the last\ncheckpoint: run the same command "
+              "again. Exit status 180 means that a retry can succeed."},
     ErrorText{"DP-4003", "another chief runs the job",
-              "A run folder belongs to one chief at a time; the message says on which host and in "
-              "which process. Wait for it, or end\n"
-              "it: the lock goes with the process. Where it hangs and can't be ended, --takeover "
-              "takes its place; if it ever wakes,\n"
-              "it finds the newer chief and stops. Two jobs need two folders (run_dir)."},
-    ErrorText{"DP-4004", "a process ends again and again",
-              "A ps, worker or input process of this machine was started again cluster.restarts "
-              "times in a row, and each time it\n"
-              "ended before the job got further than it had been. The message has its last line, "
-              "the log named has the rest. Where a\n"
-              "signal 9 ended it the machine was probably out of memory: set cluster.ps_memory, or "
-              "use more machines. The run folder\n"
-              "holds the last checkpoint; the same command resumes from there."},
-    ErrorText{"DP-5000", "an output can't be made",
-              "A file or folder can't be created: the folder is not there, or something else has "
-              "its name."},
+              "A run folder belongs to one chief at a time; the message names the host and the "
+              "process of that chief. Wait for it, or\nstop it: the lock ends with the process. If "
+              "that chief hangs and can't be stopped, replace it with --takeover; if it\nrecovers "
+              "later, it finds the newer chief and stops. Two jobs need two folders (run_dir)."},
+    ErrorText{"DP-4004", "a process ends after every restart",
+              "A ps, worker or input process of this machine was restarted cluster.restarts times "
+              "in a row, and each time it ended\nbefore the job made progress. The message shows "
+              "the last line of its log and names the log. If signal 9 ended the\nprocess, the "
+              "machine was probably out of memory: set cluster.ps_memory, or use more machines. "
+              "The run folder contains\nthe last checkpoint; the same command resumes from there."},
+    ErrorText{"DP-5000", "an output can't be created",
+              "A file or folder can't be created: its parent folder does not exist, or another "
+              "file has its name."},
     ErrorText{"DP-5001", "reading or writing failed",
               "The operating system reported an error: a full disk, a lost mount, a failing "
-              "device. What was published before is\n"
-              "whole."},
+              "device. Checkpoints that were published\nbefore are complete."},
     ErrorText{"DP-5002", "no permission",
               "The user that runs Downpour may not read or write the path named."},
-    ErrorText{"DP-5003", "no folder for sockets",
-              "`downpour train` with several local processes connects them by Unix sockets in a "
-              "private folder. It is made in\n"
-              "$TMPDIR, or in /tmp where TMPDIR is not set or can't be used. The message gives the "
-              "reason for each. A socket's path\n"
-              "has at most 107 bytes, so a long TMPDIR can't be used. `--transport tcp` needs no "
-              "such folder."},
+    ErrorText{
+        "DP-5003", "no folder for sockets",
+        "`downpour train` with several local processes connects them by Unix sockets in a private "
+        "folder. The folder is created\nin $TMPDIR, or in /tmp if TMPDIR is not set or can't be "
+        "used. The message gives the reason for each. The path of a\nsocket has at most 107 bytes, "
+        "so a long TMPDIR can't be used. `--transport tcp` needs no such folder."},
     ErrorText{"DP-6000", "not in this version",
-              "A file or a peer asks for a version or a feature that this build has not. Use the "
-              "version that wrote it, or a newer\n"
-              "one."},
+              "A file or a peer requires a version or a feature that this build does not support. "
+              "Use the version that wrote the file,\nor a newer one."},
     ErrorText{"DP-8000", "stopped by a signal",
-              "Ctrl-C or SIGTERM: the state was saved, and the same command goes on from there. A "
+              "Ctrl-C or SIGTERM: the state was saved, and the same command resumes from there. A "
               "second signal exits at once."},
     ErrorText{"DP-9000", "a bug",
-              "Downpour came into a state that must not be. Please report it with the message, the "
-              "job, and the output of\n"
-              "`downpour version`."},
+              "Downpour reached a state that should be impossible. Please report it with the "
+              "message, the job, and the output of\n`downpour version`."},
 };
 
 constexpr std::string_view general_id(ErrorCode code) {

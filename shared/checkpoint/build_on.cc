@@ -27,7 +27,7 @@ class Merging {
       if (was != is) {
         return Error{ErrorCode::kBadData,
                      str("variable ", spec_.table_variables[m].name, " stores ", is,
-                         " floats a weight, ", was, " in the image before")};
+                         " floats per weight, but ", was, " in the image that it builds on")};
       }
       widths_.push_back(size_t{is} * spec_.row_floats(m, 0));
     }

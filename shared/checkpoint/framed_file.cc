@@ -50,7 +50,7 @@ Result<std::span<const uint8_t>> unframe(std::span<const uint8_t> bytes, std::st
   FrameHeader header{};
   if (bytes.size() < sizeof(header)) {
     return Error{ErrorCode::kBadData,
-                 str("cut off: ", bytes.size(), " bytes are less than a header"), path};
+                 str("cut off: ", bytes.size(), " bytes, which is shorter than a header"), path};
   }
   std::memcpy(&header, bytes.data(), sizeof(header));
   char expected[8] = {};
@@ -61,8 +61,8 @@ Result<std::span<const uint8_t>> unframe(std::span<const uint8_t> bytes, std::st
   const std::span<const uint8_t> body = bytes.subspan(sizeof(header));
   if (header.body_bytes != body.size()) {
     return Error{ErrorCode::kBadData,
-                 str("cut off or damaged: ", body.size(), " bytes after the header, which says ",
-                     header.body_bytes),
+                 str("cut off or damaged: ", body.size(),
+                     " bytes after the header, which declares ", header.body_bytes),
                  path + ":16"};
   }
   if (header.checksum != frame_checksum(header, body)) {

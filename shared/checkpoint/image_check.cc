@@ -20,8 +20,8 @@ Result<void> check_header(const ImageHeader& header, uint64_t image_bytes,
                  "use the build that wrote it, or a later one"};
   }
   if (header.bytes != image_bytes) {
-    return place.bad(48,
-                     str("the image has ", image_bytes, " bytes, its header says ", header.bytes));
+    return place.bad(
+        48, str("the image has ", image_bytes, " bytes, but its header declares ", header.bytes));
   }
   if (header.format < kMarkedImageFormat &&
       (header.base != 0) != (header.format == kChainedImageFormat)) {
@@ -38,12 +38,12 @@ Result<void> check_layout(const ImageHead& head, uint64_t image_bytes, const Ima
     const uint64_t alignment = section_alignment(head.header.format, entry.bytes);
     const uint64_t begin = align_up(end, alignment);
     if (entry.offset != begin || begin > image_bytes || entry.bytes > image_bytes - begin)
-      return place.bad(end, str("section ", s, " does not lie where it should"));
+      return place.bad(end, str("section ", s, " is not at its expected offset"));
     end = begin + entry.bytes;
     widest = std::max(widest, alignment);
   }
   if (align_up(end, widest) == image_bytes) return {};
-  return place.bad(end, "the image does not end where its last section does");
+  return place.bad(end, "the image does not end with its last section");
 }
 
 }  // namespace
@@ -64,10 +64,10 @@ Result<ImageHead> parse_image_head(ByteSpan bytes, uint64_t image_bytes, const I
     return place.bad(0, str("cut off: an image of ", bytes.size(), " bytes"));
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (std::memcmp(header.magic, kImageMagic, sizeof(kImageMagic)) != 0)
-    return place.bad(0, "no partition image begins here");
+    return place.bad(0, "this is not the start of a partition image");
   const uint64_t room = (bytes.size() - sizeof(header)) / sizeof(SectionEntry);
   if (header.sections > room)
-    return place.bad(16, str("damaged: ", header.sections, " sections do not fit"));
+    return place.bad(16, str("damaged: ", header.sections, " sections do not fit into the image"));
   const ByteSpan table = bytes.subspan(sizeof(header), header.sections * sizeof(SectionEntry));
   Checksum sum;
   sum.add(bytes.first(kSummedImageHeaderBytes));
@@ -118,7 +118,7 @@ Result<void> ContentCheck::add_padding(ByteSpan bytes) {
   const auto flaw = std::find_if(bytes.begin(), bytes.end(), [](uint8_t b) { return b != 0; });
   if (flaw != bytes.end())
     return place_.bad(position_ + uint64_t(flaw - bytes.begin()),
-                      "damaged: padding that is not zero");
+                      "damaged: the padding is not zero");
   position_ += bytes.size();
   return {};
 }

@@ -17,7 +17,7 @@ Result<void> validate_dense(const VariableSpec& variable) {
   uint64_t elements = 1;
   for (const uint32_t d : variable.shape) {
     if (d == 0 || d > kElementsMax / elements)
-      return bad(str("variable ", variable.name, " has an impossible shape"));
+      return bad(str("variable ", variable.name, " has an invalid shape"));
     elements *= d;
   }
   return {};
@@ -37,7 +37,7 @@ Result<void> validate_table(const TableSpec& table) {
   for (const VariableSpec& table_variable : table.table_variables) {
     if (table_variable.dim == 0 || table_variable.dim > kDimMax) {
       return bad(
-          str("variable ", table_variable.name, " has ", table_variable.dim, " floats a row"));
+          str("variable ", table_variable.name, " has ", table_variable.dim, " floats per row"));
     }
   }
   return {};
@@ -45,18 +45,18 @@ Result<void> validate_table(const TableSpec& table) {
 
 Result<void> validate_image_ref(const wire::ImageRef& ref) {
   if (!is_plain_name(ref.file)) {
-    return bad(str("partition ", ref.partition, ": its file's name is not a plain one"));
+    return bad(str("partition ", ref.partition, ": its file name is not a plain name"));
   }
   if (ref.offset % kImageAlignment != 0 || ref.offset > kFileBytesMax ||
       ref.bytes > kFileBytesMax || ref.bytes < sizeof(ImageHeader)) {
-    return bad(str("partition ", ref.partition, ": no image can have ", ref.bytes, " bytes at ",
-                   ref.offset));
+    return bad(str("partition ", ref.partition, ": an image can't have ", ref.bytes,
+                   " bytes at offset ", ref.offset));
   }
   return {};
 }
 
 Result<void> validate_chain(std::span<const wire::ImageRef> chain) {
-  if (chain.empty() || chain[0].base != 0) return bad("a chain of images without a whole one");
+  if (chain.empty() || chain[0].base != 0) return bad("a chain of images without a complete image");
   for (size_t i = 1; i < chain.size(); ++i) {
     const wire::ImageRef& ref = chain[i];
     if (ref.base == 0 || ref.base != chain[i - 1].checksum ||
@@ -100,12 +100,13 @@ Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const
   } else {
     for (const uint64_t key : keys) {
       if (key >= table.block_count())
-        return bad(str("block ", key, " of a variable of ", table.block_count()));
+        return bad(
+            str("block ", key, " of a variable with only this many blocks: ", table.block_count()));
       weights += table.row_floats(m, key);
     }
   }
   if (weights == 0)
-    return floats == 0 ? Result<uint32_t>(1) : bad(str(floats, " floats for no row"));
+    return floats == 0 ? Result<uint32_t>(1) : bad(str(floats, " floats, but no rows"));
   if (floats % weights != 0 || floats / weights == 0 || floats / weights > kCopiesMax) {
     return bad(str(floats, " floats for ", keys.size(), " rows of ", weights, " weights"));
   }

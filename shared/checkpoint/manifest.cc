@@ -29,7 +29,7 @@ Result<void> validate_image_refs(const Manifest& manifest) {
     if (raw(ref.partition) != i) {
       return bad(str("image ", i, " is of partition ", raw(ref.partition)));
     }
-    if (ref.checkpoint != ViewId{}) return bad(str("image ", i, " lies in another checkpoint"));
+    if (ref.checkpoint != ViewId{}) return bad(str("image ", i, " is in another checkpoint"));
     DP_TRY_VOID(validate_image_ref(ref));
   }
   return {};
@@ -43,7 +43,7 @@ Result<void> validate_bases(const Manifest& manifest) {
       return bad(str("base ", i, " is of partition ", raw(ref.partition)));
     }
     if (ref.checkpoint.term == 0 || ref.checkpoint >= manifest.id) {
-      return bad(str("base ", i, " lies in checkpoint ", ref.checkpoint));
+      return bad(str("base ", i, " is in checkpoint ", ref.checkpoint));
     }
     DP_TRY_VOID(validate_image_ref(ref));
   }
@@ -181,15 +181,17 @@ Result<void> validate_manifest(const Manifest& manifest) {
   }
   if (!manifest.ownership_generations.empty() &&
       manifest.ownership_generations.size() != manifest.partitions) {
-    return bad(str(manifest.ownership_generations.size(), " views of ", manifest.partitions,
-                   " partitions"));
+    return bad(str(manifest.ownership_generations.size(), " ownership generations for ",
+                   manifest.partitions, " partitions"));
   }
   for (const ViewId ownership_generation : manifest.ownership_generations) {
     if (ownership_generation > manifest.given)
-      return bad(str("view ", ownership_generation, " was given after ", manifest.given));
+      return bad(
+          str("view ", ownership_generation, " is newer than the manifest's ", manifest.given));
   }
   if (manifest.best > manifest.id) {
-    return bad(str("names checkpoint ", manifest.best, " as the best, which is a later one"));
+    return bad(str("names checkpoint ", manifest.best,
+                   " as the best one, but that checkpoint is newer than this one"));
   }
   for (const TableSpec& table : manifest.tables) DP_TRY_VOID(validate_table(table));
   DP_TRY_VOID(validate_image_refs(manifest));
@@ -241,7 +243,7 @@ Result<Manifest> load_manifest(Storage& storage, const std::string& path) {
   DP_TRY(Manifest manifest, decode_manifest(bytes.span(), path));
   if (manifest.id != *id) {
     return Error{ErrorCode::kBadData,
-                 str("holds checkpoint ", manifest.id, ", not what its name says"), path};
+                 str("holds checkpoint ", manifest.id, ", which differs from its file name"), path};
   }
   return manifest;
 }
@@ -271,9 +273,9 @@ Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
     return Error{ErrorCode::kNoInput, "there is no checkpoint yet", checkpoints_dir(run_dir)};
   }
   newest.code = ErrorCode::kBadData;
-  newest.hint =
-      "none of the checkpoints can be used; train anew with --fresh, or restore the folder";
-  return std::move(newest).with_context("no whole checkpoint among ", found.size(), ", the newest");
+  newest.hint = "no checkpoint can be used; restore the folder, or start a new run with --fresh";
+  return std::move(newest).with_context("no complete checkpoint among ", found.size(),
+                                        ", the newest");
 }
 
 Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const Manifest& newest,
@@ -302,7 +304,8 @@ Result<void> publish(Storage& storage, const std::string& run_dir, const Manifes
   }
   DP_TRY(const bool created, storage.create_exclusive(path, bytes));
   if (created) return {};
-  return Error{ErrorCode::kCannotCreate, "a checkpoint of that number is published already", path};
+  return Error{ErrorCode::kCannotCreate, "a checkpoint with this number is already published",
+               path};
 }
 
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep) {

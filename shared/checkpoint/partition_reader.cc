@@ -52,7 +52,7 @@ class ImageReader {
     if (head_.header.format < kImageFormat &&
         lined != (head_.header.format == kMarkedImageFormat)) {
       return bad(sizeof(ImageHeader),
-                 str("lines, or none, in an image of format ", head_.header.format));
+                 str("the quarantine markers do not match the image format ", head_.header.format));
     }
     if (lined) {
       const SectionEntry& section = head_.entries[next_++];
@@ -80,7 +80,8 @@ class ImageReader {
     }
     const SectionEntry& keys = head_.entries[next_++];
     if (keys.table >= tables_.size()) {
-      return bad(keys.offset, str("table ", keys.table, " of a model that has ", tables_.size()));
+      return bad(keys.offset,
+                 str("table ", keys.table, " of a model with this many tables: ", tables_.size()));
     }
     TableImage image{.table = TableId(keys.table)};
     DP_TRY_VOID(copy_section(keys, &image.keys));
@@ -100,7 +101,7 @@ class ImageReader {
                    std::move(copies).context("variable ", spec.table_variables[m].name).error());
       if (*copies != rows.copies) {
         return bad(rows.offset, str("variable ", spec.table_variables[m].name, " stores ", *copies,
-                                    " floats a weight, not ", rows.copies));
+                                    " floats per weight, expected ", rows.copies));
       }
       image.table_variables.push_back(std::move(floats));
     }
@@ -110,7 +111,7 @@ class ImageReader {
         std::adjacent_find(image.keys.begin(), image.keys.end(), std::greater_equal<>());
     if (out_of_order != image.keys.end()) {
       return bad(keys.offset, str("key ", *out_of_order, " of table ", spec.name,
-                                  " stands twice, or out of order"));
+                                  " is a duplicate or out of order"));
     }
     return image;
   }
@@ -118,7 +119,7 @@ class ImageReader {
   template <typename T>
   Result<void> copy_section(const SectionEntry& entry, PageVector<T>* values) const {
     if (entry.bytes % sizeof(T) != 0)
-      return bad(entry.offset, str(entry.bytes, " bytes are not whole elements"));
+      return bad(entry.offset, str(entry.bytes, " bytes are not a whole number of elements"));
     values->resize(entry.bytes / sizeof(T));
     if (entry.bytes > 0) std::memcpy(values->data(), bytes_.data() + entry.offset, entry.bytes);
     return {};
@@ -176,7 +177,8 @@ Result<PartitionImage> image_among(std::span<const uint8_t> bytes, const wire::I
                                    const std::vector<TableSpec>& tables,
                                    const std::string& source) {
   if (ref.offset > bytes.size() || ref.bytes > bytes.size() - ref.offset) {
-    return Error{ErrorCode::kBadData, str("an image beyond the ", bytes.size(), " bytes that came"),
+    return Error{ErrorCode::kBadData,
+                 str("the image ends after the ", bytes.size(), " bytes that were received"),
                  str(source, ':', ref.offset)};
   }
   return decode_named(bytes.subspan(ref.offset, ref.bytes), ref, tables, source);

@@ -35,7 +35,7 @@ Result<void> write_run(Storage& storage, const std::string& run_dir, const RunFi
   DP_TRY_VOID(storage.make_dirs(run_dir));
   DP_TRY(const bool created, storage.create_exclusive(run_path(run_dir), encode_run(run)));
   if (created) return {};
-  return Error{ErrorCode::kCannotCreate, "a run has begun in this folder", run_path(run_dir),
+  return Error{ErrorCode::kCannotCreate, "this folder already contains a run", run_path(run_dir),
                "resume it, or choose another folder"};
 }
 
@@ -49,7 +49,7 @@ Result<RunFile> read_run(Storage& storage, const std::string& run_dir) {
   if (bytes) return decode_run(bytes->span(), run_path(run_dir));
   if (bytes.error().code == ErrorCode::kNoInput) {
     return Error{ErrorCode::kNoInput, "not a run folder: there is no file `run` in it", run_dir,
-                 "give the folder that `downpour train` named"};
+                 "give the run folder that `downpour train` printed"};
   }
   return std::move(bytes).error();
 }
@@ -74,7 +74,8 @@ Result<uint32_t> take_term(Storage& storage, const std::string& run_dir) {
     DP_TRY(const bool taken, storage.create_exclusive(term_path(run_dir, tried), {}));
     if (taken) return tried;  // otherwise another chief was faster; try again
   }
-  return Error{ErrorCode::kCannotCreate, "no free term", term_path(run_dir, UINT32_MAX)};
+  return Error{ErrorCode::kCannotCreate, "the run has used all terms; start a new run with --fresh",
+               term_path(run_dir, UINT32_MAX)};
 }
 
 Result<void> remove_moves(Storage& storage, const std::string& run_dir) {

@@ -35,8 +35,8 @@ template <typename Root, typename Decode>
 auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
     -> decltype(decode(typename Root::Reader{})) {
   if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0) {
-    return Error{ErrorCode::kBadData,
-                 str("a message of ", bytes.size(), " bytes, not whole words")};
+    return Error{ErrorCode::kBadData, str("a message of ", bytes.size(),
+                                          " bytes, which is not a multiple of the word size")};
   }
   const size_t words = bytes.size() / sizeof(capnp::word);
   kj::Array<capnp::word> aligned = kj::heapArray<capnp::word>(words);
@@ -339,7 +339,7 @@ Result<Manifest> read_placed_manifest(schema::PlacedManifest::Reader in) {
   const auto terms = in.getGenerationTerms();
   const auto ns = in.getGenerationNs();
   if (terms.size() != ns.size()) {
-    return Error{ErrorCode::kBadData, "lists of views of different lengths"};
+    return Error{ErrorCode::kBadData, "the lists of ownership generations have different lengths"};
   }
   for (uint32_t p = 0; p < terms.size(); ++p)
     manifest.ownership_generations.push_back({terms[p], ns[p]});

@@ -81,7 +81,7 @@ Result<Source> open_run(Storage& storage, const std::string& run_dir) {
   source.folder = checkpoint_folder(run_dir, source.manifest.id);
   if (source.manifest.run != run.id) {
     return Error{ErrorCode::kBadData,
-                 "the checkpoint belongs to another run than the file `run` says",
+                 "the checkpoint does not belong to the run that the file `run` names",
                  source.manifest_path};
   }
   return source;

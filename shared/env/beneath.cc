@@ -48,8 +48,8 @@ bool is_link(const Place& place) {
 
 Error link_error(const std::string& path) {
   return {
-      ErrorCode::kPermission, "it is a symbolic link, and links in a run folder are not followed",
-      path,
+      ErrorCode::kPermission,
+      "the path is a symbolic link, and Downpour does not follow links in a run folder", path,
       "remove the link; to keep a run on another disk, make run_dir itself a link, or mount the "
       "disk there",
       "DP-2721"};
@@ -68,8 +68,8 @@ Result<Place> place_beneath(const std::string& root, const std::string& path) {
     const bool last = slash >= rest.size();
     rest.remove_prefix(last ? rest.size() : slash + 1);
     if (name == "..") {
-      return Error{ErrorCode::kPermission, "the path leaves its run folder by \"..\"", path,
-                   "name a path without \"..\"", "DP-2721"};
+      return Error{ErrorCode::kPermission, "the path leaves the run folder through \"..\"", path,
+                   "use a path without \"..\"", "DP-2721"};
     }
     if (last) return Place{folder, name.empty() ? "." : name};
     if (name.empty() || name == ".") continue;

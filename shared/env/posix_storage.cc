@@ -68,7 +68,7 @@ std::string name_of(const std::string& path) { return path.substr(path.find_last
 Result<Bytes> read_exactly(int fd, const std::string& path, uint64_t offset, uint64_t bytes) {
   std::shared_ptr<uint8_t[]> memory(new (std::nothrow) uint8_t[bytes == 0 ? 1 : bytes]);
   if (memory == nullptr)
-    return Error{ErrorCode::kIo, str("no memory for ", bytes, " bytes of the file"), path,
+    return Error{ErrorCode::kIo, str("not enough memory for ", bytes, " bytes of the file"), path,
                  "give the process more memory, or spread the job over more ps"};
   uint64_t done = 0;
   while (done < bytes) {
@@ -211,7 +211,7 @@ class PosixOutputFile final : public OutputFile {
  private:
   Result<void> usable() const {
     if (!failed_) return {};
-    return Error{ErrorCode::kIo, "the file is complete, or an earlier write to it failed", path_};
+    return Error{ErrorCode::kIo, "the file is closed, or an earlier write to it failed", path_};
   }
   Result<void> write(std::span<const uint8_t> bytes) {
     while (!bytes.empty()) {
@@ -300,7 +300,7 @@ Result<Bytes> PosixStorage::read_file(const std::string& path, uint64_t bytes_ma
   if (fd.get() < 0) return at_error("open", at, path, errno, Intent::kRead);
   DP_TRY(const uint64_t bytes, regular_bytes(fd.get(), path));
   if (bytes > bytes_max) {
-    return Error{ErrorCode::kBadData, str(bytes, " bytes, more than the ", bytes_max, " allowed"),
+    return Error{ErrorCode::kBadData, str(bytes, " bytes is more than the ", bytes_max, " allowed"),
                  path};
   }
   return read_exactly(fd.get(), path, 0, bytes);
@@ -312,9 +312,10 @@ Result<Bytes> PosixStorage::read_range(const std::string& path, uint64_t offset,
   if (fd.get() < 0) return at_error("open", at, path, errno, Intent::kRead);
   DP_TRY(const uint64_t size, regular_bytes(fd.get(), path));
   if (offset > size || bytes > size - offset) {
-    return Error{
-        ErrorCode::kBadData,
-        str("the file ends at byte ", size, ", wanted ", bytes, " bytes from byte ", offset), path};
+    return Error{ErrorCode::kBadData,
+                 str("the file ends at byte ", size, ", but the reader needs ", bytes,
+                     " bytes from byte ", offset),
+                 path};
   }
   return read_exactly(fd.get(), path, offset, bytes);
 }

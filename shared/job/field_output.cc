@@ -26,7 +26,7 @@ std::string_view kind_name(ValueKind kind) {
     case ValueKind::kInteger:
       return "integers";
     case ValueKind::kText:
-      return "texts";
+      return "strings";
     case ValueKind::kKey:
       return "keys";
   }
@@ -42,36 +42,39 @@ using Checked = std::optional<Complaint>;
 Checked check_statistics(const TransformSpec& spec) {
   if (spec.op == TransformOp::kStandardize) {
     if (spec.mean.has_value() != spec.scale.has_value())
-      return Complaint{"has one of mean and scale",
-                       "both: { op = \"standardize\", mean = 40.0, scale = 12.5 }; none: learned"};
-    if (spec.scale && !(*spec.scale > 0)) return Complaint{"has no scale above 0", "scale = 12.5"};
+      return Complaint{"has only one of mean and scale",
+                       "give both: { op = \"standardize\", mean = 40.0, scale = 12.5 }; or none, "
+                       "and both are learned"};
+    if (spec.scale && !(*spec.scale > 0)) return Complaint{"needs a scale above 0", "scale = 12.5"};
     return {};
   }
   if (spec.min.has_value() != spec.max.has_value())
-    return Complaint{"has one of min and max",
-                     "both: { op = \"min_max\", min = 0.0, max = 100.0 }; none: learned"};
-  if (spec.min && !(*spec.min < *spec.max)) return Complaint{"has no min below its max", ""};
+    return Complaint{
+        "has only one of min and max",
+        "give both: { op = \"min_max\", min = 0.0, max = 100.0 }; or none, and both are learned"};
+  if (spec.min && !(*spec.min < *spec.max)) return Complaint{"needs a min below its max", ""};
   return {};
 }
 
 Checked check_vocabulary(const TransformSpec& spec) {
   if (spec.file.empty() == spec.words.empty())
     return Complaint{
-        "wants a file or a list of words",
+        "needs either a file or a list of words",
         "{ op = \"vocabulary\", file = \"words.txt\" }, or words = [\"red\", \"green\"]"};
   if (spec.unknown == UnknownWord::kHash && spec.buckets == 0)
-    return Complaint{"hashes unknown words into no buckets", "buckets = 64"};
+    return Complaint{"hashes unknown words, but has no buckets", "buckets = 64"};
   if (spec.unknown == UnknownWord::kDefault && !spec.fallback)
     return Complaint{"has no default for unknown words", "default = 0"};
   for (const std::string& word : spec.words) {
     if (word.empty() || word.find('\n') != std::string::npos)
-      return Complaint{str("has the word ", toml_quoted(word)), "a word is a line's worth of text"};
+      return Complaint{str("has the word ", toml_quoted(word)),
+                       "a word is not empty and contains no line break"};
   }
   std::vector<std::string> words = spec.words;
   std::sort(words.begin(), words.end());
   const auto twice = std::adjacent_find(words.begin(), words.end());
   if (twice != words.end())
-    return Complaint{str("has the word ", toml_quoted(*twice), " twice"), "each word once"};
+    return Complaint{str("has the word ", toml_quoted(*twice), " twice"), "list each word once"};
   return {};
 }
 
@@ -82,9 +85,9 @@ Checked check_boundaries(const TransformSpec& spec, ValueKind kind) {
   for (size_t i = 1; i < spec.boundaries.size(); ++i) {
     const double before = spec.boundaries[i - 1], after = spec.boundaries[i];
     if (exact ? before < after : float(before) < float(after)) continue;
-    return Complaint{
-        str("has boundaries that do not ascend: ", number_text(before), ", ", number_text(after)),
-        "sort them, each once"};
+    return Complaint{str("has boundaries that are not in ascending order: ", number_text(before),
+                         ", ", number_text(after)),
+                     "sort the boundaries, and list each once"};
   }
   return {};
 }
@@ -92,18 +95,20 @@ Checked check_boundaries(const TransformSpec& spec, ValueKind kind) {
 Checked check_options(const TransformSpec& spec, ValueKind kind) {
   switch (spec.op) {
     case TransformOp::kClip:
-      if (!spec.min && !spec.max) return Complaint{"has no bound", "{ op = \"clip\", min = 0 }"};
+      if (!spec.min && !spec.max)
+        return Complaint{"needs min, max or both", "{ op = \"clip\", min = 0 }"};
       if (spec.min && spec.max && !(*spec.min <= *spec.max))
-        return Complaint{"has min above max", "swap them"};
+        return Complaint{"has min above max", "swap min and max"};
       return {};
     case TransformOp::kStandardize:
     case TransformOp::kMinMax:
       return check_statistics(spec);
     case TransformOp::kIdentity:
       if (spec.fallback && spec.buckets > 0 && *spec.fallback >= spec.buckets)
-        return Complaint{"has a default that is not below `buckets`", ""};
+        return Complaint{"has a default that is not less than `buckets`", ""};
       if (spec.fallback && spec.buckets == 0)
-        return Complaint{"has a default and no range", "buckets = 1000: keys are 0 to 999"};
+        return Complaint{"has a default, but no `buckets`",
+                         "set buckets = 1000 for keys from 0 to 999"};
       return {};
     case TransformOp::kBucketize:
       return check_boundaries(spec, kind);
@@ -111,20 +116,21 @@ Checked check_options(const TransformSpec& spec, ValueKind kind) {
       return check_vocabulary(spec);
     case TransformOp::kTokens:
       if (spec.ngrams < 1 || spec.ngrams > kNgramsMax)
-        return Complaint{"can't join so many words", str("ngrams = 1 to ", kNgramsMax)};
+        return Complaint{"has an invalid `ngrams`", str("set ngrams from 1 to ", kNgramsMax)};
       return {};
     case TransformOp::kTruncate:
     case TransformOp::kPad:
     case TransformOp::kCrop:
       if (spec.length < 1 || spec.length > kLengthMax)
-        return Complaint{"has no length", str("length = 20, up to ", kLengthMax)};
+        return Complaint{"has no valid length",
+                         str("for example length = 20; the maximum is ", kLengthMax)};
       return {};
     case TransformOp::kDropout:
       if (!(spec.rate > 0 && spec.rate < 1))
-        return Complaint{"has no rate between 0 and 1", "rate = 0.1"};
+        return Complaint{"needs a rate between 0 and 1", "rate = 0.1"};
       return {};
     case TransformOp::kNoise:
-      if (!(spec.stddev > 0)) return Complaint{"has no stddev above 0", "stddev = 0.01"};
+      if (!(spec.stddev > 0)) return Complaint{"needs a stddev above 0", "stddev = 0.01"};
       return {};
     case TransformOp::kCross:
       if (spec.fields.size() < 2)
@@ -176,12 +182,13 @@ bool is_late(TransformOp op) {
 Checked check_cross(const DataSpec& data, const TransformSpec& spec) {
   for (const std::string& name : spec.fields) {
     const FieldSpec* const field = data.find_field(name);
-    if (field == nullptr) return Complaint{str("crosses `", name, "`, which is no field"), ""};
+    if (field == nullptr) return Complaint{str("crosses `", name, "`, which is not a field"), ""};
     if (is_cross(*field))
-      return Complaint{str("crosses `", name, "`, which is a cross"), "name its fields instead"};
+      return Complaint{str("crosses `", name, "`, which is a cross"), "list its fields instead"};
     if (!is_sparse(*field))
       return Complaint{str("crosses `", name, "`, which gives numbers"),
-                       "{ op = \"bucketize\", boundaries = [...] } makes keys of them"};
+                       "add { op = \"bucketize\", boundaries = [...] } to that field, which turns "
+                       "numbers into keys"};
   }
   return {};
 }
@@ -189,25 +196,26 @@ Checked check_cross(const DataSpec& data, const TransformSpec& spec) {
 Checked check_input(const TransformSpec& spec, const FieldOutput& now, bool first, bool late) {
   if (!takes(spec.op, now.kind)) {
     const char* hint =
-        now.kind == ValueKind::kKey ? "put ops that make keys after ops for values"
+        now.kind == ValueKind::kKey ? "put ops that give keys after ops for values"
         : now.kind == ValueKind::kText
-            ? "texts take tokens, hash and vocabulary; type = \"float32\" gives numbers"
-            : "bucketize makes keys of numbers; hash, identity and vocabulary want "
-              "type = \"int64\"";
-    return Complaint{str("can't take ", kind_name(now.kind)), hint};
+            ? "use tokens, hash or vocabulary for strings; type = \"float32\" gives numbers"
+            : "bucketize turns numbers into keys; hash, identity and vocabulary need type = "
+              "\"int64\"";
+    return Complaint{str("can't be applied to ", kind_name(now.kind)), hint};
   }
   if ((spec.op == TransformOp::kTokens || spec.op == TransformOp::kCross) && !first)
-    return Complaint{"does not stand first", "move it to the front"};
+    return Complaint{"is not the first op", "put it first"};
   if (late && makes_keys(spec.op))
-    return Complaint{"follows an op for lists or a random op", "ops that make keys go first"};
+    return Complaint{"follows an op for lists or a random op", "put ops that give keys first"};
   const bool learned = (spec.op == TransformOp::kStandardize && !spec.mean && !spec.scale) ||
                        (spec.op == TransformOp::kMinMax && !spec.min && !spec.max);
   if (learned && now.any_length)
-    return Complaint{"can't learn from lists", "put it after pad or pool, or give its statistics"};
+    return Complaint{"can't learn from lists", "put it after pad or pool, or set its statistics"};
   if (is_for_lists(spec.op) && !now.any_length)
-    return Complaint{"wants a field of any length", "shape = [-1], or tokens before it"};
+    return Complaint{"needs a field of any length", "set shape = [-1], or put tokens before it"};
   if (spec.op == TransformOp::kDropout && now.kind == ValueKind::kKey && !now.any_length)
-    return Complaint{"drops keys of lists only", "shape = [-1], or dropout on the numbers before"};
+    return Complaint{"can drop keys only from a list",
+                     "set shape = [-1], or apply dropout to numbers before they become keys"};
   return {};
 }
 
@@ -263,13 +271,14 @@ Result<FieldOutput> field_output(const DataSpec& data, const FieldSpec& field) {
     now.kind = now.any_length ? ValueKind::kKey : ValueKind::kNumber;
   }
   const char* hint = nullptr;
-  if (now.kind == ValueKind::kText) hint = "end with { op = \"hash\" } or a vocabulary";
+  if (now.kind == ValueKind::kText)
+    hint = "end the transform with { op = \"hash\" } or a vocabulary";
   if (now.kind == ValueKind::kNumber && now.any_length)
-    hint = "{ op = \"pad\", length = 20 } or { op = \"pool\" } gives as many as the model wants";
+    hint = "add { op = \"pad\", length = 20 } or { op = \"pool\" } to get a fixed number";
   if (hint == nullptr) return now;
   return Error{ErrorCode::kConfig,
                str("field `", field.name, "` gives ", kind_name(now.kind),
-                   now.any_length ? " of any number" : "", ", which no layer reads"),
+                   now.any_length ? " without a fixed number" : "", ", which a layer can't read"),
                where, hint, "DP-2106"};
 }
 

@@ -40,7 +40,8 @@ Result<std::string> expand_text(const std::string& text, const Environment& envi
     }
     const size_t end = text.find('}', i);
     if (end == std::string::npos) {
-      return config_error("`${` without its `}`", {}, "write $${ for a plain ${", "DP-2109");
+      return config_error("`${` without a closing `}`", {}, "write $${ for a literal ${",
+                          "DP-2109");
     }
     const std::string inside = text.substr(i + 2, end - i - 2);
     const size_t split = inside.find(":-");
@@ -139,12 +140,14 @@ Result<void> apply_override(TomlNode& root, const Override& override) {
       override.origin == "--set" ? str("--set ", override.key) : override.origin;
   const auto steps = split_key(override.key);
   if (!steps) {
-    return config_error(str("`", override.key, "` is no key"), where,
-                        "keys are dotted, as in --set optimizer.learning_rate=0.1", "DP-2111");
+    return config_error(str("`", override.key, "` is not a key"), where,
+                        "write a dotted key, as in --set optimizer.learning_rate=0.1", "DP-2111");
   }
   if (steps->size() > kTomlDepthMax) {
-    return config_error(str("a key of ", steps->size(), " levels, ", kTomlDepthMax, " are allowed"),
-                        where.substr(0, kShownKeyBytesMax), "shorten the key", "DP-2111");
+    return config_error(
+        str("a key of ", steps->size(), " levels; at most ", kTomlDepthMax, " are allowed"),
+        where.substr(0, kShownKeyBytesMax), "use a key of the job: --dry-run prints them",
+        "DP-2111");
   }
   TomlNode like;  // a new, empty table
   like.where = like.key_where = where;
@@ -153,8 +156,8 @@ Result<void> apply_override(TomlNode& root, const Override& override) {
   for (const Step& step : *steps) {
     node = descend(*node, step, like);
     if (node != nullptr) continue;
-    return config_error(str("`", override.key, "` leads into a value that has no such part"), where,
-                        "look at the job's own keys with --dry-run", "DP-2111");
+    return config_error(str("`", override.key, "` is not a path into the job"), where,
+                        "--dry-run prints the keys of the job", "DP-2111");
   }
   *node = parse_loose_value(override.value);
   const auto mark = [&](auto& self, TomlNode& marked) -> void {
@@ -201,9 +204,8 @@ Result<void> settle_format(Job& job) {
   const DataFormat said = std::exchange(job.data.source.format, DataFormat::kAuto);
   if (said == DataFormat::kAuto || said == job.data.format) return {};
   if (job.data.format != DataFormat::kAuto) {
-    return Error{ErrorCode::kConfig,
-                 "`data.source.format` and `data.format` say two different things",
-                 "data.source.format", "leave one of them out", "DP-2106"};
+    return Error{ErrorCode::kConfig, "`data.source.format` and `data.format` differ",
+                 "data.source.format", "remove one of them", "DP-2106"};
   }
   job.data.format = said;
   return {};
@@ -215,9 +217,10 @@ Result<LoadedJob> load_job(const std::string& path, std::span<const Override> ov
                            const Environment& environment) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    return Error{ErrorCode::kNoInput, str("there is no job file `", path, "`"), path,
-                 "downpour train JOB.toml, or downpour train DATAFILE for a job made for it",
-                 "DP-2101"};
+    return Error{
+        ErrorCode::kNoInput, str("there is no job file `", path, "`"), path,
+        "use downpour train JOB.toml, or downpour train DATAFILE to generate a job for a data file",
+        "DP-2101"};
   }
   std::ifstream file(path, std::ios::binary);
   JobSource source{path, std::string(std::istreambuf_iterator<char>(file), {})};
@@ -228,8 +231,9 @@ Result<LoadedJob> load_job(const std::string& path, std::span<const Override> ov
 Result<LoadedJob> load_job(const JobSource& source, std::span<const Override> overrides,
                            const Environment& environment) {
   if (source.text.size() > kJobBytesMax) {
-    return config_error(str("a job file of ", source.text.size(), " bytes"), source.path,
-                        "is this a data file? its name must not end in .toml", "DP-2101");
+    return config_error(
+        str("the job file is too large: ", source.text.size(), " bytes"), source.path,
+        "if this is a data file, rename it: its name must not end in .toml", "DP-2101");
   }
   DP_TRY(TomlNode root, parse_toml(source.text, source.path));
   DP_TRY_VOID(expand_environment(root, environment));
@@ -305,7 +309,7 @@ std::string job_to_toml(const Job& job, const Origins* origins) {
 }
 
 Result<Job> job_from_toml(std::string_view text, const std::string& base_dir) {
-  if (text.size() > kJobBytesMax) return config_error("a job too large", "job", {}, "DP-2101");
+  if (text.size() > kJobBytesMax) return config_error("the job is too large", "job", {}, "DP-2101");
   DP_TRY(const TomlNode root, parse_toml(text, "job"));
   Job job;
   Origins origins;

@@ -126,7 +126,7 @@ class Reader : private TableReader {
       const std::string wanted =
           range.max >= 3e38 ? str(range.above ? "more than " : "at least ", number_text(range.min))
                             : str("from ", number_text(range.min), " to ", number_text(range.max));
-      return bad_value(*node, name, number_text(read), str("it wants ", wanted));
+      return bad_value(*node, name, number_text(read), str("it must be ", wanted));
     }
     value = rounded;
   }
@@ -181,7 +181,7 @@ class Reader : private TableReader {
                (any_other && !text.empty() && text[0] >= '0' && text[0] <= '9')) {
       not_available(*node, name, toml_quoted(text), names);
     } else {
-      bad_value(*node, name, toml_quoted(text), hint_for(text, names, "it wants one of: "));
+      bad_value(*node, name, toml_quoted(text), hint_for(text, names, "use one of: "));
     }
   }
 
@@ -198,7 +198,7 @@ class Reader : private TableReader {
     } else if (node.text != "shard" && node.text != "off") {
       bad_value(node, name, toml_quoted(node.text),
                 hint_for(node.text, {"shard", "off"},
-                         "a window is a number of records, as in 10000; or one of: "));
+                         "use a number of records, as in 10000, or one of: "));
     } else {
       value = node.text;
     }
@@ -221,7 +221,7 @@ class Reader : private TableReader {
     if (std::find(unavailable.begin(), unavailable.end(), text) != unavailable.end()) {
       return not_available(*node, name, toml_quoted(text), choices);
     }
-    bad_value(*node, name, toml_quoted(text), hint_for(text, choices, "it wants one of: "));
+    bad_value(*node, name, toml_quoted(text), hint_for(text, choices, "use one of: "));
   }
 
   void strings(const char* name, std::vector<std::string>& value, bool runs = false) {
@@ -262,13 +262,13 @@ class Reader : private TableReader {
       if (item.kind != Kind::kInteger) return wrong_type(item, name, "a list of integers");
       if (item.integer != -1 && (item.integer < 1 || item.integer > (1 << 24))) {
         return bad_value(item, name, str(item.integer),
-                         "a dimension is at least 1; -1: any length");
+                         "a dimension is at least 1, or -1 for any length");
       }
       value.push_back(item.integer);
     }
     if (value.size() > 1 && std::count(value.begin(), value.end(), -1) > 0) {
-      bad_value(node, name, "of several dimensions with a -1",
-                "-1 stands alone: [-1] is a bag of keys");
+      bad_value(node, name, "a list of several dimensions that contains -1",
+                "use -1 alone: [-1] is a bag of keys");
     }
   }
 
@@ -280,7 +280,8 @@ class Reader : private TableReader {
     if (node.kind == Kind::kTable) {
       source_table(node, name, value);
       if (value.is_mix())
-        bad_value(node, name, "a weight of one source", "a list of sources, each with its weight");
+        bad_value(node, name, "a single source with a weight",
+                  "give a list of sources, each with a weight");
       return;
     }
     const std::vector<TomlNode> single{node};
@@ -299,8 +300,9 @@ class Reader : private TableReader {
       value.parts.push_back(one.parts.empty() ? SourcePart{.paths = uint32_t(one.paths.size())}
                                               : one.parts[0]);
       if ((value.parts.back().weight > 0) != value.is_mix()) {
-        return bad_value(item, name, "a list in which only some have a weight",
-                         "a weight each, or none: without weights all is read");
+        return bad_value(
+            item, name, "a list in which only some have a weight",
+            "set the weight of every source or of none; without weights, all records are read");
       }
     }
     if (value.parts.size() == 1) value.parts[0].weight = 0;
@@ -338,7 +340,7 @@ class Reader : private TableReader {
     }
     if (const std::string hint = hint_for_source_path(path); !hint.empty())
       return bad_value(node, name, toml_quoted(path), hint);
-    if (path.empty()) return bad_value(node, name, "\"\"", "name a file");
+    if (path.empty()) return bad_value(node, name, "\"\"", "give the path of a file");
     value.paths.push_back(path);
   }
 
@@ -358,7 +360,7 @@ class Reader : private TableReader {
         table.kind = Kind::kTable;
         table.entries = {{"op", item}};
       } else if (item.kind != Kind::kTable) {
-        return wrong_type(item, name, "an op or a table with an op");
+        return wrong_type(item, name, "a list of ops or of tables with an op");
       }
       TransformSpec spec;
       Reader inner(table, path, context_);
@@ -458,7 +460,9 @@ class Reader : private TableReader {
       if (before == nullptr) {
         merged.entries.emplace_back(one, field);
       } else if (is_run(key)) {
-        return bad_value(field, name, str("two runs that both have ", toml_quoted(one)), {}), false;
+        return bad_value(field, name, str("two name ranges that both contain ", toml_quoted(one)),
+                         {}),
+               false;
       } else {
         for (const auto& [inner_key, value] : field.entries) {
           if (TomlNode* old = before->find(inner_key)) {

@@ -37,9 +37,10 @@ bool is_numbered_run(std::string_view name) {
 
 Error run_error(std::string_view name, const std::string& why) {
   return Error{ErrorCode::kConfig,
-               str("the run `", name, "` ", why),
+               str("the name range `", name, "` ", why),
                {},
-               "a run is two names that differ in their final number, as in \"I1..I13\"",
+               "a name range consists of two names that differ only in their final number, as in "
+               "\"I1..I13\"",
                "DP-2108"};
 }
 
@@ -61,15 +62,16 @@ Result<std::vector<std::string>> expand_run(std::string_view name,
   const std::string_view first = name.substr(0, dots), last = name.substr(dots + 2);
   const auto a = split_number(first), b = split_number(last);
   if (a && b && a->prefix == b->prefix) {
-    if (b->number < a->number) return run_error(name, "goes backwards");
-    if (b->number - a->number >= kRunNamesMax) return run_error(name, "is too long");
+    if (b->number < a->number) return run_error(name, "is in descending order");
+    if (b->number - a->number >= kRunNamesMax) return run_error(name, "contains too many names");
     const size_t width = a->digits.front() == '0' ? a->digits.size() : 0;
     for (uint64_t n = a->number; n <= b->number; ++n) names.push_back(padded(a->prefix, n, width));
     return names;
   }
   const auto begin = std::find(columns.begin(), columns.end(), first);
   const auto end = std::find(begin, columns.end(), last);
-  if (begin == columns.end() || end == columns.end()) return run_error(name, "names no columns");
+  if (begin == columns.end() || end == columns.end())
+    return run_error(name, "refers to unknown columns");
   names.assign(begin, end + 1);
   return names;
 }
@@ -84,7 +86,7 @@ Result<void> expand_runs(std::vector<std::string>& names, const std::vector<std:
     }
     if (!run) return std::move(run).error();
     expanded.insert(expanded.end(), run->begin(), run->end());
-    if (expanded.size() > kRunNamesMax) return run_error(name, "is too long");
+    if (expanded.size() > kRunNamesMax) return run_error(name, "contains too many names");
   }
   names = std::move(expanded);
   return {};

@@ -17,12 +17,12 @@ namespace downpour {
 /// string if it is valid or has no such scheme.
 inline std::string hint_for_source_path(const std::string& path) {
   if (path.starts_with(kRangeScheme) && !range_records(path))
-    return str("range:N, the numbers from 0 to N - 1; N from 1 to ", kRangeMax);
+    return str("range:N gives the numbers from 0 to N - 1; N can be 1 to ", kRangeMax);
   if (path.starts_with(kSynthScheme) && !synth_source(path)) return synth_source_hint();
   if (!is_object_path(path)) return {};
   const size_t slash = path.find('/', kObjectScheme.size());
   const bool good = slash != kObjectScheme.size() && slash < path.size() - 1;
-  return good ? "" : "a bucket and a key or a glob: s3://BUCKET/2024/*.tsv";
+  return good ? "" : "give a bucket and a key or a glob: s3://BUCKET/2024/*.tsv";
 }
 
 /// An error in a source as written, and the correction.
@@ -35,15 +35,15 @@ struct SourceComplaint {
 inline std::optional<SourceComplaint> complaint_of(const SourceSpec& source) {
   if (source.empty()) return SourceComplaint{"without a path", "source = { path = \"...\" }"};
   if (source.is_program() && !source.paths.empty())
-    return SourceComplaint{"both files and a program", "keep path, or exec"};
+    return SourceComplaint{"both files and a program", "keep either path or exec"};
   if (source.is_program() && !source.parts.empty())
     return SourceComplaint{"a program with a weight, or repeated",
-                           "it is the whole source; train.epochs reads it again"};
+                           "a program must be the only source; train.epochs runs it again"};
   if (source.is_program() && source.exec[0].empty())
     return SourceComplaint{"a program without a name", "exec = [\"python3\", \"make.py\"]"};
   if (source.shard_index >= source.shard_count)
     return SourceComplaint{str("shard ", source.shard_index, " of ", source.shard_count),
-                           "the index begins at 0: shard = { count = 2, index = 1 }"};
+                           "the index starts at 0: shard = { count = 2, index = 1 }"};
   return std::nullopt;
 }
 
@@ -51,15 +51,15 @@ inline std::optional<SourceComplaint> complaint_of(const SourceSpec& source) {
 inline std::optional<SourceComplaint> complaint_of(const SourceSpec& entry,
                                                    const SourceSpec& before) {
   if (!entry.takes_all())
-    return SourceComplaint{"a list with a part of a source in it",
-                           "skip, take and shard count records of the whole: source = { path = "
-                           "[...], take = 1000 }"};
+    return SourceComplaint{
+        "a list whose entries have skip, take or shard",
+        "set skip, take and shard for the whole source: source = { path = [...], take = 1000 }"};
   if (entry.is_program())
-    return SourceComplaint{"a list with a program in it",
-                           "a program is the whole source: source = { exec = [...] }"};
+    return SourceComplaint{"a list that contains a program",
+                           "a program must be the only source: source = { exec = [...] }"};
   if (!before.paths.empty() && entry.format != before.format)
     return SourceComplaint{"a list of several formats",
-                           "the same for all, or none: `downpour shard --to` converts files"};
+                           "use one format for all entries; `downpour shard --to` converts files"};
   return std::nullopt;
 }
 

@@ -34,12 +34,10 @@ constexpr uint64_t kSynthIdsMax = 10'000'000;  // of all fields together
 
 /// Returns the syntax of such a source.
 inline std::string synth_source_hint() {
-  return "synth:ROWS, followed by any of these, each after a comma: numeric=, categorical=, ids=, "
-         "zipf=, "
-         "seed=, "
-         "stream=, format=tsv|csv|libsvm, as `downpour synth` has them; ROWS up to 1000000000, "
-         "numeric + categorical up to 100, "
-         "categorical x ids up to 10000000: synth:100000,ids=1000,stream=1";
+  return "write synth:ROWS, then any of numeric=, categorical=, ids=, zipf=, seed=, stream=, "
+         "format=tsv|csv|libsvm, separated by commas, with the meaning of the flags of `downpour "
+         "synth`; ROWS can be up to 1000000000, numeric + categorical up to 100, categorical x ids "
+         "up to 10000000; for example synth:100000,ids=1000,stream=1";
 }
 
 namespace synth_detail {

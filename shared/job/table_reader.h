@@ -29,8 +29,8 @@ class TableReader {
     later_.assign(names.begin(), names.end());
     for (const auto& [key, node] : table_.entries) {
       if (std::find(later_.begin(), later_.end(), key) == later_.end()) continue;
-      context_.fail(str("`", path_of(key), "` is known but not available in this version"),
-                    node.key_where, "leave it out", "DP-2105");
+      context_.fail(str("`", path_of(key), "` is not available in this version"), node.key_where,
+                    "remove it", "DP-2105");
     }
   }
 
@@ -41,10 +41,10 @@ class TableReader {
       if (std::find(later_.begin(), later_.end(), key) != later_.end()) continue;
       // An unknown key may be the reason why something else seems to be missing. But an error in a
       // value is reported first.
-      context_.fail(
-          str("unknown key `", path_of(key), "`"), node.key_where,
-          hint_for(key, known_, str("`", path_.empty() ? "the top level" : path_, "` takes ")),
-          "DP-2103");
+      context_.fail(str("unknown key `", path_of(key), "`"), node.key_where,
+                    hint_for(key, known_,
+                             str("`", path_.empty() ? "the top level" : path_, "` has the keys ")),
+                    "DP-2103");
     }
   }
 
@@ -63,7 +63,7 @@ class TableReader {
   }
 
   void wrong_type(const TomlNode& node, const char* name, const std::string& wanted) {
-    context_.fail(str("`", path_of(name), "` wants ", wanted, ", found ", node.kind_name()),
+    context_.fail(str("`", path_of(name), "` must be ", wanted, ", but is ", node.kind_name()),
                   node.where, {}, "DP-2104");
   }
 
@@ -75,9 +75,8 @@ class TableReader {
 
   void not_available(const TomlNode& node, const char* name, const std::string& found,
                      const std::vector<std::string>& choices) {
-    context_.fail(
-        str("`", path_of(name), " = ", found, "` is known but not available in this version"),
-        node.where, str("this version has ", list_of(choices)), "DP-2105");
+    context_.fail(str("`", path_of(name), " = ", found, "` is not available in this version"),
+                  node.where, str("available in this version: ", list_of(choices)), "DP-2105");
   }
 
   void fail_at(const TomlNode& node, Error error) {
@@ -115,7 +114,7 @@ class TableReader {
     } else {
       return wrong_type(node, name, "a number"), false;
     }
-    if (!std::isfinite(value)) return bad_value(node, name, "infinite or not a number", {}), false;
+    if (!std::isfinite(value)) return bad_value(node, name, "infinite or NaN", {}), false;
     return true;
   }
 
@@ -125,7 +124,7 @@ class TableReader {
     if (node.kind != Kind::kInteger) return wrong_type(node, name, "an integer"), false;
     if (double(node.integer) < min || double(node.integer) > max) {
       bad_value(node, name, str(node.integer),
-                str("it wants ", uint64_t(min), " to ", uint64_t(max)));
+                str("it must be from ", uint64_t(min), " to ", uint64_t(max)));
       return false;
     }
     value = T(node.integer);

@@ -20,12 +20,12 @@ class Scan {
     while (at_ < text_.size()) {
       step(text_[at_]);
       if (depth_ > kTomlDepthMax) {
-        return error(str("nested more than ", kTomlDepthMax, " levels deep"),
-                     "a job's deepest key has 6 levels: is this a job file?");
+        return error(str("a value is nested more than ", kTomlDepthMax, " levels deep"),
+                     "check that this is a job file: its deepest key has 6 levels");
       }
       if (nodes_ > kTomlNodesMax) {
-        return error(str("more than ", kTomlNodesMax, " keys and values"),
-                     "is this a data file? its name must not end in .toml");
+        return error(str("the file has more than ", kTomlNodesMax, " keys and values"),
+                     "if this is a data file, rename it: its name must not end in .toml");
       }
     }
     return {};

@@ -91,7 +91,7 @@ Result<TomlNode> parse_toml(std::string_view text, const std::string& path) {
     return convert(table, path);
   } catch (const toml::parse_error& error) {
     return Error{ErrorCode::kConfig, str("not TOML: ", error.description()),
-                 position(path, error.source()), "https://toml.io says how TOML is written",
+                 position(path, error.source()), "see https://toml.io for the TOML syntax",
                  "DP-2102"};
   } catch (const std::exception& error) {
     return Error{ErrorCode::kConfig, str("not TOML: ", error.what()), path, {}, "DP-2102"};

@@ -28,19 +28,19 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
   };
   if (layer.name.empty() || !can_be_named(layer.name) ||
       layer.name.find('*') != std::string::npos) {
-    return wrong(str("a layer can't be named `", layer.name, "`"), where + ".name",
-                 "name = \"tower\"");
+    return wrong(str("a layer can't have the name `", layer.name, "`"), where + ".name",
+                 "for example name = \"tower\"");
   }
   if (contains(names.layers, layer.name)) {
-    return wrong(str("two layers are named `", layer.name, "`"), where + ".name", "each name once",
-                 "DP-2108");
+    return wrong(str("two layers are named `", layer.name, "`"), where + ".name",
+                 "give each a unique name", "DP-2108");
   }
-  DP_TRY_VOID(need(!layer.type.empty(), ".type", "has no type", "type = \"dense\""));
+  DP_TRY_VOID(need(!layer.type.empty(), ".type", "has no type", "for example type = \"dense\""));
   DP_TRY_VOID(need(!layer.inputs.empty(), ".inputs", "has no inputs",
-                   "inputs = [\"field or earlier layer\"]"));
-  DP_TRY_VOID(need(!type.has_rows || layer.dim > 0, ".dim", "has no dim", "dim = 16"));
+                   "set inputs = [\"NAME\", ...] with names of fields or earlier layers"));
+  DP_TRY_VOID(need(!type.has_rows || layer.dim > 0, ".dim", "has no dim", "for example dim = 16"));
   DP_TRY_VOID(need(!type.needs_units || !layer.units.empty(), ".units", "has no units",
-                   "units = [64, 32, 1]"));
+                   "for example units = [64, 32, 1]"));
   for (const std::string& input : layer.inputs) {
     const bool is_field = contains(names.fields, input), is_layer = contains(names.layers, input);
     if (!is_field && !is_layer) {
@@ -49,25 +49,25 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
       return unknown_name("field or earlier layer", input, where + ".inputs", known);
     }
     if (is_field && is_layer) {
-      return wrong(str("`", input, "` is a field and a layer"), where + ".inputs",
+      return wrong(str("`", input, "` is the name of a field and of a layer"), where + ".inputs",
                    "rename the layer", "DP-2108");
     }
     const bool sparse = is_field && is_sparse(*job.data.find_field(input));
     if (sparse && !type.reads_keys) {
       return wrong(
           str("layer `", layer.name, "` (", layer.type, ") can't read the keys of `", input, "`"),
-          where + ".inputs", "put an embedding between them");
+          where + ".inputs", "add an embedding layer that reads it");
     }
     if (!sparse && !type.reads_numbers) {
       return wrong(
           str("the ", type.type, " `", layer.name, "` needs keys, and `", input, "` gives numbers"),
           where + ".inputs",
-          "a string, an int64 with { op = \"identity\" } or \"hash\", or a bag gives keys");
+          "use a string field, an int64 field with { op = \"identity\" } or \"hash\", or a bag");
     }
   }
   if (const std::string* name = first_repeated(layer.inputs)) {
     return wrong(str("layer `", layer.name, "` reads `", *name, "` twice"), where + ".inputs",
-                 "each input once", "DP-2108");
+                 "list each input once", "DP-2108");
   }
   return {};
 }
@@ -81,15 +81,16 @@ Result<void> check_clashes(const Job& job, const Names& names) {
   }
   for (size_t i = 0; i < names.layers.size(); ++i) {
     if (!contains(names.fields, names.layers[i])) continue;
-    return wrong(str("`", names.layers[i], "` is a field and a layer"),
+    return wrong(str("`", names.layers[i], "` is the name of a field and of a layer"),
                  str("model.layers[", i, "].name"), "rename the layer", "DP-2108");
   }
   for (size_t i = 0; i < job.model.outputs.size(); ++i) {
     const std::string& name = job.model.outputs[i].name;
     if (own.contains(name)) continue;
     if (!contains(names.fields, name) && !contains(names.layers, name)) continue;
-    return wrong(str("the output's name `", name, "` is taken"), str("model.outputs[", i, "].name"),
-                 "an output may share only its own layer's name", "DP-2108");
+    return wrong(str("the output's name `", name, "` is already the name of a field or layer"),
+                 str("model.outputs[", i, "].name"),
+                 "rename the output; it may have the name of its own input layer", "DP-2108");
   }
   return {};
 }
@@ -97,11 +98,12 @@ Result<void> check_clashes(const Job& job, const Names& names) {
 Result<void> check_output(const Job& job, const OutputSpec& output, const std::string& where,
                           const Names& names) {
   if (!can_be_named(output.name)) {
-    return wrong("an output has no name", where + ".name", "name = \"click\"", "DP-2107");
+    return wrong("an output has no name", where + ".name", "for example name = \"click\"",
+                 "DP-2107");
   }
   if (output.loss.empty()) {
     return wrong(str("output `", output.name, "` has no loss"), where + ".loss",
-                 "loss = \"logistic\", \"softmax_cross_entropy\" or \"squared\"", "DP-2107");
+                 "set loss = \"logistic\", \"softmax_cross_entropy\" or \"squared\"", "DP-2107");
   }
   if (!contains(names.layers, output.input)) {
     return unknown_name("layer", output.input, where + ".input", names.layers);
@@ -113,7 +115,8 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
     if (field == nullptr) return unknown_name("field", name, where + key, names.fields);
     if (is_sparse(*field)) {
       return wrong(str("output `", output.name, "` needs numbers, and `", name, "` gives keys"),
-                   where + key, "a text label needs positive = [\"...\"] in its field");
+                   where + key,
+                   "for a label that is a string, set positive = [\"...\"] in its field");
     }
   }
   for (const std::string& metric : output.metrics) {
@@ -136,8 +139,8 @@ Result<void> validate_model(const Job& job) {
   }
   if (job.model.outputs.empty()) {
     return wrong("the model has no outputs", "model.outputs",
-                 "model.outputs = [{ name = \"click\", input = \"logit\", loss = \"logistic\", "
-                 "target = \"label\" }]",
+                 "for example model.outputs = [{ name = \"click\", input = \"logit\", loss = "
+                 "\"logistic\", target = \"label\" }]",
                  "DP-2107");
   }
   std::vector<std::string> outputs;
@@ -146,8 +149,8 @@ Result<void> validate_model(const Job& job) {
     outputs.push_back(job.model.outputs[i].name);
   }
   if (const std::string* name = first_repeated(outputs)) {
-    return wrong(str("two outputs are named `", *name, "`"), "model.outputs", "each name once",
-                 "DP-2108");
+    return wrong(str("two outputs are named `", *name, "`"), "model.outputs",
+                 "give each a unique name", "DP-2108");
   }
   return check_clashes(job, names);
 }

@@ -25,7 +25,7 @@ inline Error unknown_name(const char* kind, const std::string& name, std::string
   const std::string nearest = nearest_name(name, names);
   std::string hint = nearest.empty() ? "" : str("did you mean `", nearest, "`?");
   if (nearest.empty() && names.size() <= 12) {
-    for (const std::string& known : names) hint += str(hint.empty() ? "there are: " : ", ", known);
+    for (const std::string& known : names) hint += str(hint.empty() ? "available: " : ", ", known);
   }
   return wrong(str("there is no ", kind, " `", name, "`"), std::move(where), std::move(hint),
                "DP-2108");

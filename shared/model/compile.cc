@@ -103,8 +103,9 @@ class Compiler final {
     uint64_t width = 1;
     for (const int64_t d : number_shape(field)) {
       if (d < 1 || uint64_t(d) > kWidthMax || (width *= uint64_t(d)) > kWidthMax) {
-        return error(str("field '", field.name, "' is no vector of 1 to ", kWidthMax, " numbers"),
-                     "mend its shape");
+        return error(
+            str("field '", field.name, "' is not a vector of 1 to ", kWidthMax, " numbers"),
+            "correct its shape");
       }
     }
     return width;
@@ -178,7 +179,7 @@ class Compiler final {
         std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
                            [](const LayerInfo& info) { return std::string_view(info.type); }));
 
-    if (job_.data.find_field(layer.name) != nullptr) return error("a field has this name");
+    if (job_.data.find_field(layer.name) != nullptr) return error("a field already has this name");
     const LayerInfo* type = find_layer_type(layer.type);
     DP_CHECK(type != nullptr && !layer.inputs.empty(), layer.name, layer.type);
     DP_CHECK(!type->needs_units || !layer.units.empty(), layer.name);
@@ -192,7 +193,7 @@ class Compiler final {
   }
 
   Result<ValueId> add_linear(const LayerSpec& layer, const Inputs& inputs) {
-    if (layer.units.size() > 1) return error("a linear layer has one number of units");
+    if (layer.units.size() > 1) return error("a linear layer needs exactly one number in `units`");
     const uint32_t units = layer.units.empty() ? 1 : layer.units[0];
     if (units < 1 || units > kDimMax) return error(str("units must be 1 to ", kDimMax));
     const InitSpec init = layer.init.value_or(InitSpec{});
@@ -230,7 +231,7 @@ class Compiler final {
   Result<ValueId> add_embedding(const LayerSpec& layer, const Inputs& inputs) {
     if (layer.dim < 1 || layer.dim > kDimMax) return error(str("dim must be 1 to ", kDimMax));
     const uint64_t width = uint64_t{layer.dim} * inputs.keys.size();
-    if (width > kWidthMax) return error(str("it gives more than ", kWidthMax, " columns"));
+    if (width > kWidthMax) return error(str("its output has more than ", kWidthMax, " columns"));
     const InitSpec init = layer.init.value_or(InitSpec{InitType::kUniform, kEmbeddingScale});
     PoolOp pool;
     pool.dim = layer.dim;
@@ -257,7 +258,8 @@ class Compiler final {
     uint64_t in = 0;
     for (const ValueId v : inputs) in += program_.values[v].width;
     if (in * units <= kDenseFloatsMax) return {};
-    return error(str("a kernel of ", in, " x ", units, " is above ", kDenseFloatsMax, " floats"));
+    return error(str("a kernel of ", in, " x ", units, " exceeds the maximum of ", kDenseFloatsMax,
+                     " floats"));
   }
 
   Result<ValueId> add_dense(const LayerSpec& layer, const Inputs& inputs) {
@@ -305,7 +307,8 @@ class Compiler final {
     for (const ValueId v : inputs.values) {
       const Value& value = program_.values[v];
       if (value.width != width) {
-        return error(str("add needs inputs of one width, and has ", width, " and ", value.width));
+        return error(str("add needs inputs of the same width, but has inputs of width ", width,
+                         " and ", value.width));
       }
       needs_gradient = needs_gradient || value.needs_gradient;
       ++values_[v].uses;
@@ -326,7 +329,8 @@ class Compiler final {
   Result<void> add_output(const OutputSpec& spec) {
     const auto layer = layers_.find(spec.input);
     DP_CHECK(layer != layers_.end(), spec.input);
-    if (!(spec.weight >= 0.0F) || std::isinf(spec.weight)) return error("its weight is below 0");
+    if (!(spec.weight >= 0.0F) || std::isinf(spec.weight))
+      return error("its weight must be finite and at least 0");
     Output output;
     output.input = layer->second;
     output.width = program_.values[output.input].width;
@@ -336,11 +340,12 @@ class Compiler final {
     if (output.loss == Loss::kSoftmax) {
       if (width != 1) return error(str("target '", spec.target, "' must be one class number"));
       if (output.width < 2) {
-        return error(str("softmax needs a column a class, and '", spec.input, "' has 1"),
-                     "units = [classes], or loss = \"logistic\"");
+        return error(
+            str("softmax needs one column per class, but '", spec.input, "' has 1 column"),
+            "set units of its last layer to the number of classes, or use loss = \"logistic\"");
       }
     } else if (width != output.width) {
-      return error(str("'", spec.input, "' has ", output.width, " columns, and target '",
+      return error(str("'", spec.input, "' has ", output.width, " columns, but target '",
                        spec.target, "' has ", width));
     }
     DP_TRY_VOID(check_metrics(spec, output.width));
@@ -353,8 +358,8 @@ class Compiler final {
   Result<void> check_metrics(const OutputSpec& spec, uint32_t width) const {
     for (const std::string& metric : spec.metrics) {
       if (metric == "auc" && width != 1) {
-        return error(str("auc ranks one column, and '", spec.input, "' has ", width),
-                     "say metrics = [\"logloss\"], or give each column an output of its own");
+        return error(str("auc needs a single column, but '", spec.input, "' has ", width),
+                     "set metrics = [\"logloss\"], or define an output for each column");
       }
     }
     return {};
@@ -364,7 +369,7 @@ class Compiler final {
     const OutputSpec& spec = job_.model.outputs[i];
     if (spec.weights.empty()) return {};
     DP_TRY(const uint64_t width, number_field(spec.weights));
-    if (width != 1) return error(str("weights '", spec.weights, "' must be one number a record"));
+    if (width != 1) return error(str("weights '", spec.weights, "' must be one number per record"));
     program_.outputs[i].weights = float_column(*job_.data.find_field(spec.weights), 1);
     return {};
   }
@@ -374,8 +379,8 @@ class Compiler final {
       const std::string& name = job_.model.layers[i].name;
       if (values_[layers_.at(name)].uses > 0) continue;
       where_ = str("model.layers[", i, "] (", name, ")");
-      return error("nothing reads this layer",
-                   "make it an input of another layer or of an output, or delete it");
+      return error("no layer or output reads this layer",
+                   "make it the input of a layer or an output, or delete it");
     }
     return {};
   }

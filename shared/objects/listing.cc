@@ -217,7 +217,7 @@ Result<ListingPage> parse_listing(std::string_view xml) {
     list = list || scanner.is_at({"ListBucketResult"});
     if (!scanner.closes) continue;
     const auto text = unescaped(scanner.text);
-    if (!text) return malformed("an entity that XML has not");
+    if (!text) return malformed("it contains an entity that XML does not define");
     if (scanner.is_at({"ListBucketResult", "Contents", "Key"})) {
       page.keys.push_back(*text);
     } else if (scanner.is_at({"ListBucketResult", "IsTruncated"})) {
@@ -228,17 +228,18 @@ Result<ListingPage> parse_listing(std::string_view xml) {
       encoded = *text == "url";
     }
   }
-  if (scanner.is_bad()) return malformed("it is no XML, or is cut short");
-  if (!list) return malformed("it is another document");
+  if (scanner.is_bad()) return malformed("it is not XML, or is truncated");
+  if (!list) return malformed("it is not a ListBucketResult");
   for (std::string& key : page.keys) {
     if (encoded) {
       auto decoded = url_decoded(key);
-      if (!decoded) return malformed("a key that is not encoded as it says");
+      if (!decoded) return malformed("it contains a key that is not URL-encoded as declared");
       key = std::move(*decoded);
     }
-    if (!is_key(key)) return malformed("a key that can't be one");
+    if (!is_key(key)) return malformed("it contains an invalid key");
   }
-  if (truncated && page.next.empty()) return malformed("it goes on, and does not say where");
+  if (truncated && page.next.empty())
+    return malformed("it is truncated, but has no continuation token");
   if (!truncated) page.next.clear();
   return page;
 }

@@ -26,16 +26,16 @@ Result<ObjectName> parse_object_path(std::string_view path) {
   const size_t slash = path.find('/');
   const std::string_view bucket = path.substr(0, slash);
   if (!is_bucket(bucket)) {
-    return Error{ErrorCode::kConfig, str("names no bucket: ", text), text,
-                 "s3://BUCKET/KEY, where a key may be a glob: s3://logs/2024/*.tsv"};
+    return Error{ErrorCode::kConfig, str("the path has no valid bucket name: ", text), text,
+                 "write s3://BUCKET/KEY, where KEY may be a glob: s3://logs/2024/*.tsv"};
   }
   if (slash == std::string_view::npos || slash + 1 == path.size()) {
-    return Error{ErrorCode::kConfig, str("names a bucket and no objects: ", text), text,
-                 str("name its objects: s3://", bucket, "/*")};
+    return Error{ErrorCode::kConfig, str("the path names a bucket, but no objects: ", text), text,
+                 str("give its objects: s3://", bucket, "/*")};
   }
   if (path.back() == '/') {
-    return Error{ErrorCode::kNoInput, str("is a folder, not an object: ", text), text,
-                 str("name its objects: ", text, "*")};
+    return Error{ErrorCode::kNoInput, str("the path is a folder, not an object: ", text), text,
+                 str("give its objects: ", text, "*")};
   }
   return ObjectName{std::string(bucket), std::string(path.substr(slash + 1))};
 }

@@ -37,8 +37,8 @@ Result<std::unique_ptr<ObjectReader>> ObjectReader::open(const std::string& path
 Result<size_t> ObjectReader::fetch(uint64_t offset, char* to, size_t size) {
   DP_TRY(const ObjectPiece piece, store_.read(name_, offset, to, size, etag_));
   if (piece.object_bytes == bytes_ && piece.bytes == size) return size;
-  return Error{ErrorCode::kMalformed, str("the store says another size, but no change: ", path_),
-               path_};
+  return Error{ErrorCode::kMalformed,
+               str("the store returned another size for an unchanged object: ", path_), path_};
 }
 
 Result<size_t> ObjectReader::read_at(uint64_t offset, char* to, size_t size) {

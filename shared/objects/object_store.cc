@@ -87,7 +87,7 @@ bool may_pass(const HttpReply& reply) {
 std::string text_of(const HttpReply& reply) {
   if (!reply.failure.empty()) return reply.failure;
   const std::string code = parse_refusal(reply.text).code;
-  return str("the store answers ", reply.status, code.empty() ? "" : " ", code);
+  return str("the store answered ", reply.status, code.empty() ? "" : " ", code);
 }
 
 struct ContentRange {
@@ -117,24 +117,25 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
 
 Error changed(const std::string& path) {
   return Error{ErrorCode::kBadData,
-               str("the object changed since the job began (it is another one now): ", path), path,
-               "training data must not change under a running job; start anew with --fresh"};
+               str("the object changed after the job started (its ETag is different): ", path),
+               path,
+               "training data must not change while a job runs; start a new run with --fresh"};
 }
 
 std::string permission_hint(const std::string& code, bool is_signed) {
-  if (code == "InvalidObjectState") return "it lies in an archive: restore it first";
+  if (code == "InvalidObjectState") return "the object is archived: restore it first";
   if (!is_signed) {
-    return "the environment has no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, also "
-           "where the workers run";
+    return "the environment has no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+           "also on the machines of the workers";
   }
   if (code == "SignatureDoesNotMatch")
-    return "AWS_SECRET_ACCESS_KEY is not the secret of AWS_ACCESS_KEY_ID, or AWS_REGION is wrong";
-  if (code == "InvalidAccessKeyId")
-    return "the store does not know the AWS_ACCESS_KEY_ID that is set";
+    return "AWS_SECRET_ACCESS_KEY does not belong to AWS_ACCESS_KEY_ID, or AWS_REGION is wrong";
+  if (code == "InvalidAccessKeyId") return "the store does not know this AWS_ACCESS_KEY_ID";
   if (code == "ExpiredToken" || code == "InvalidToken")
-    return "get new keys: AWS_SESSION_TOKEN is no longer good";
-  if (code == "RequestTimeTooSkewed") return "set this machine's clock: the store's differs";
-  return "the keys in the environment may not list or read it, or it is not there";
+    return "get new credentials: AWS_SESSION_TOKEN is expired or invalid";
+  if (code == "RequestTimeTooSkewed")
+    return "correct this machine's clock: it differs from the store's clock";
+  return "the credentials in the environment do not allow to list or read it, or it does not exist";
 }
 
 bool is_about_keys(const std::string& code) {
@@ -179,13 +180,14 @@ Error ObjectStore::refused(const std::string& path, const HttpReply& reply) cons
     // A failure that is not temporary is most likely a certificate that is not trusted.
     const bool is_final = !reply.failure.empty() && !reply.may_pass;
     return Error{ErrorCode::kIo, str("can't read: ", text_of(reply)), path,
-                 is_final                     ? "are the store's certificates in AWS_CA_BUNDLE?"
-                 : settings_.endpoint.empty() ? "is this machine online?"
-                                              : "is AWS_ENDPOINT_URL the address of the store?"};
+                 is_final ? "set AWS_CA_BUNDLE to a file with the store's CA certificates"
+                 : settings_.endpoint.empty()
+                     ? "check the network connection of this machine"
+                     : "check that AWS_ENDPOINT_URL is the address of the store"};
   }
   if (reply.status == 401 || reply.status == 403 || is_about_keys(refusal.code)) {
-    return Error{ErrorCode::kPermission, str("may not be read (", text_of(reply), "): ", path),
-                 path, permission_hint(refusal.code, settings_.credentials.has_value())};
+    return Error{ErrorCode::kPermission, str("access denied (", text_of(reply), "): ", path), path,
+                 permission_hint(refusal.code, settings_.credentials.has_value())};
   }
   if (is_moved && !refusal.region.empty() && refusal.region != settings_.region) {
     return Error{ErrorCode::kConfig, str("the bucket is in another region: ", path), path,
@@ -198,7 +200,7 @@ Error ObjectStore::refused(const std::string& path, const HttpReply& reply) cons
   if (reply.status == 404)
     return Error{ErrorCode::kNoInput, str("no such object: ", path), path, {}};
   return Error{ErrorCode::kIo, str("can't read: ", text_of(reply)), path,
-               "is AWS_ENDPOINT_URL the address of the store?"};
+               "check that AWS_ENDPOINT_URL is the address of the store"};
 }
 
 Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset, char* to,
@@ -228,17 +230,18 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
       const auto range = parse_content_range(reply.content_range);
       if (!range || range->begin != begin || is_too_much || came > range->end - range->begin) {
         return Error{ErrorCode::kMalformed,
-                     str("the store answers another range than was asked for: ", path), path};
+                     str("the store returned another byte range than requested: ", path), path};
       }
       if (range->total > kObjectBytesMax) {
         return Error{ErrorCode::kMalformed,
-                     str("the store says that the object has ", grouped(range->total), " bytes, ",
-                         grouped(kObjectBytesMax), " are allowed: ", path),
-                     path, "is AWS_ENDPOINT_URL the address of the store?"};
+                     str("the store reports an object of ", grouped(range->total),
+                         " bytes; at most ", grouped(kObjectBytesMax), " are allowed: ", path),
+                     path, "check that AWS_ENDPOINT_URL is the address of the store"};
       }
       if (reply.etag.empty()) {
-        return Error{ErrorCode::kUnsupported,
-                     str("the store gives no ETag, so no change could be seen: ", path), path};
+        return Error{
+            ErrorCode::kUnsupported,
+            str("the store returns no ETag, so Downpour could not detect a change: ", path), path};
       }
       // Some stores ignore If-Match.
       if (!piece.etag.empty() && piece.etag != reply.etag) return changed(path);
@@ -252,8 +255,9 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
       if (reply.status == 416 && begin == 0 && piece.etag.empty()) return piece;
       if (reply.status == 412 || reply.status == 416) return changed(path);
       if (reply.status == 200) {
-        return Error{ErrorCode::kUnsupported, str("the store answers no ranges: ", path), path,
-                     "copy the objects"};
+        return Error{ErrorCode::kUnsupported,
+                     str("the store does not support range requests: ", path), path,
+                     "copy the objects to a local disk"};
       }
     }
     if (!may_pass(reply)) return refused(path, reply);
@@ -284,7 +288,7 @@ Result<ListingPage> ObjectStore::list(const std::string& bucket, const std::stri
       return page;
     }
     if (is_too_much)
-      return Error{ErrorCode::kMalformed, "the store's list of objects has no end", path};
+      return Error{ErrorCode::kMalformed, "the store's list of objects is too long", path};
     if (!may_pass(reply)) return refused(path, reply);
     if (!attempts.again(/*bytes=*/0))
       return refused(path, reply).with_context("after ", attempts.count(), " attempts");
@@ -307,7 +311,8 @@ std::string nearest_key_hint(ObjectStore& store, const ObjectName& wanted) {
     }
     if (best_distance <= wanted.key.size() / 2)
       return str("did you mean ", ObjectName{wanted.bucket, best}.path(), "?");
-    if (!best.empty()) return str("there is ", ObjectName{wanted.bucket, best}.path());
+    if (!best.empty())
+      return str("a similar path exists: ", ObjectName{wanted.bucket, best}.path());
     if (prefix.empty()) return str("the bucket ", wanted.bucket, " has no objects");
     prefix.pop_back();  // the folder above
   }
@@ -332,12 +337,13 @@ Result<std::vector<std::string>> expand_object_path(ObjectStore& store, const st
       found_bytes += found.back().size();
     }
     if (found.size() > kMatchesMax || found_bytes > kMatchBytesMax || pages == kPagesMax) {
-      return Error{ErrorCode::kConfig, str("the glob names or goes over too many objects: ", path),
-                   path, "a longer prefix before the first *, or fewer and larger objects"};
+      return Error{ErrorCode::kConfig, str("the glob matches or scans too many objects: ", path),
+                   path, "use a longer prefix before the first *, or fewer and larger objects"};
     }
     if (page.next.empty()) break;
     if (page.next == next)
-      return Error{ErrorCode::kMalformed, "the store's list of objects does not move on", path};
+      return Error{ErrorCode::kMalformed, "the store returned the same continuation token twice",
+                   path};
     next = std::move(page.next);
   }
   if (is_meant_itself) return std::vector{path};  // a key may look like a glob

@@ -21,7 +21,7 @@ Variable first_of(const Variables& variables, std::initializer_list<const char*>
 }
 
 Error bad_variable(const std::string& name, const std::string& what, const std::string& hint) {
-  return Error{ErrorCode::kConfig, str("the environment's ", name, " ", what), name, hint};
+  return Error{ErrorCode::kConfig, str("the environment variable ", name, " ", what), name, hint};
 }
 
 bool is_plain(std::string_view text, std::string_view others) {
@@ -36,7 +36,8 @@ Result<void> check_secret(const Variable& variable) {
   const bool good = std::all_of(variable.value.begin(), variable.value.end(),
                                 [](char c) { return c > ' ' && c < 0x7f; });
   if (good) return {};
-  return bad_variable(variable.name, "holds a blank, a line break or no ASCII", "set it anew");
+  return bad_variable(variable.name, "contains a space, a line break or a non-ASCII character",
+                      "set it again without these characters");
 }
 
 Result<void> check_endpoint(const Variable& variable) {
@@ -48,8 +49,8 @@ Result<void> check_endpoint(const Variable& variable) {
   if (http && slash > 0 && is_plain(rest.substr(0, slash), ".-_:[]") &&
       is_plain(rest.substr(slash), "/.-_~"))
     return {};
-  return bad_variable(variable.name, "is no address of a store",
-                      "http://HOST:PORT or https://HOST, without user, password or query");
+  return bad_variable(variable.name, "is not an address of a store",
+                      "write http://HOST:PORT or https://HOST, without user, password or query");
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ Result<StoreSettings> settings_from(const Variables& variables) {
   if (const Variable region = first_of(variables, {"AWS_REGION", "AWS_DEFAULT_REGION"});
       !region.name.empty()) {
     if (!is_plain(region.value, "-_"))
-      return bad_variable(region.name, "is no region's name", "us-east-1, say");
+      return bad_variable(region.name, "is not a region name", "for example us-east-1");
     settings.region = region.value;
   }
   settings.ca_bundle = first_of(variables, {"AWS_CA_BUNDLE"}).value;
@@ -74,7 +75,7 @@ Result<StoreSettings> settings_from(const Variables& variables) {
   const Variable token = first_of(variables, {"AWS_SESSION_TOKEN"});
   if (key_id.name.empty() != secret.name.empty()) {
     const char* const absent = key_id.name.empty() ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY";
-    return bad_variable(absent, "is not set, but the other half of the key is",
+    return bad_variable(absent, "is not set, but the other part of the credentials is",
                         "set both, or neither for a public bucket");
   }
   if (key_id.name.empty()) return settings;

@@ -17,7 +17,8 @@ Result<void> check_cuts(const FileInfo& file) {
   if (ascending && std::ranges::all_of(file.cuts, is_place) &&
       !(file.is_open() && file.cuts.empty()))
     return {};
-  return Error{ErrorCode::kMalformed, str("the cuts of ", file.path, " do not lie in it"),
+  return Error{ErrorCode::kMalformed,
+               str("the cuts of ", file.path, " are outside the file or not in ascending order"),
                file.path};
 }
 
@@ -33,7 +34,7 @@ uint64_t ranges_in(const FileInfo& file, uint64_t target_bytes) {
 Result<void> check_ranges(const std::vector<FileInfo>& files, uint64_t target_bytes,
                           const StreamSpec& streams) {
   if (target_bytes == 0)
-    return Error{ErrorCode::kConfig, "a shard of 0 bytes", "data.shard_records"};
+    return Error{ErrorCode::kConfig, "a shard would have 0 bytes", "data.shard_records"};
   uint64_t ranges = 0, bytes = 0;
   for (const FileInfo& file : files) {
     DP_TRY_VOID(check_cuts(file));
@@ -49,11 +50,11 @@ Result<void> check_ranges(const std::vector<FileInfo>& files, uint64_t target_by
   return Error{
       ErrorCode::kConfig,
       str(human_bytes(bytes), " in ", files.size(), files.size() == 1 ? " file" : " files",
-          copies > 1 ? str(", read by ", copies, " streams,") : "", " make ", grouped(all),
-          " shards of ", human_bytes(target_bytes), ", ", grouped(kRangesMax), " are allowed"),
+          copies > 1 ? str(", read by ", copies, " streams,") : "", " would give ", grouped(all),
+          " shards of ", human_bytes(target_bytes), "; the maximum is ", grouped(kRangesMax)),
       "data.shard_records",
-      str("raise data.shard_records until a shard has more than ", human_bytes(wanted),
-          ", or name fewer and larger files")};
+      str("raise data.shard_records so that a shard has more than ", human_bytes(wanted),
+          ", or use fewer and larger files")};
 }
 
 }  // namespace downpour::plan

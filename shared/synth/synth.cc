@@ -334,7 +334,7 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
                                uint32_t threads_wanted) {
   if (options.rows == 0 || options.ids == 0 || options.numeric + options.categorical == 0 ||
       threads_wanted == 0) {
-    return Error{ErrorCode::kUsage, "synth wants at least one row, one field and one id", "",
+    return Error{ErrorCode::kUsage, "synth needs at least one row, one field and one id", "",
                  "see downpour synth --help", ""};
   }
   const auto start = std::chrono::steady_clock::now();
@@ -384,7 +384,7 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
     const int why = error != 0 ? error : errno;
     ::unlink(partial.c_str());
     return Error{ErrorCode::kIo, str("can't write: ", std::strerror(why)), path,
-                 "no partial file is left"};
+                 "the incomplete file was removed"};
   }
   SynthResult result;
   result.rows = options.rows;

@@ -18,7 +18,7 @@ namespace {
 
 Error bad_endpoint(const std::string& endpoint, std::string_view why) {
   return {.code = ErrorCode::kConfig,
-          .what = str('"', endpoint, "\" is no endpoint: ", why),
+          .what = str('"', endpoint, "\" is not an endpoint: ", why),
           .hint = "write tcp://HOST:PORT, ipc:///PATH or inproc://NAME",
           .id = "DP-2702"};
 }
@@ -71,11 +71,11 @@ Result<void> parse_tcp(const std::string& endpoint, bool wildcard, Address& out)
     out.host = out.host.substr(1, out.host.size() - 2);
     out.ipv6 = true;
     if (is_ipv6(out.host)) return {};
-    return bad_endpoint(endpoint, "the text in brackets is no IPv6 address");
+    return bad_endpoint(endpoint, "the text in brackets is not an IPv6 address");
   }
   if ((out.host == "*" && wildcard) || is_name(out.host)) return {};
   if (is_ipv6(out.host)) return bad_endpoint(endpoint, "an IPv6 address needs brackets");
-  return bad_endpoint(endpoint, "its host is neither a name nor an address");
+  return bad_endpoint(endpoint, "its host is neither a host name nor an address");
 }
 
 /// Returns true if a process accepts connections on this path.
@@ -101,7 +101,7 @@ Result<Address> parse_address(const std::string& endpoint, bool wildcard) {
   Address out{.scheme = Scheme::kTcp, .place = endpoint.substr(colon + 3)};
   if (out.place.empty()) return bad_endpoint(endpoint, "it has no address");
   if (out.place.find('\0') != std::string::npos)
-    return bad_endpoint(endpoint, "it holds a zero byte");
+    return bad_endpoint(endpoint, "it contains a zero byte");
   if (scheme == "inproc") {
     out.scheme = Scheme::kInproc;
     if (out.place.size() > 255) return bad_endpoint(endpoint, "its name has more than 255 bytes");
@@ -114,7 +114,8 @@ Result<Address> parse_address(const std::string& endpoint, bool wildcard) {
       return error;
     }
     if (out.place.front() == '@' || out.place == "*")
-      return bad_endpoint(endpoint, "its path names no file, so no folder keeps other users out");
+      return bad_endpoint(endpoint,
+                          "its path has no folder, so access can't be restricted to this user");
   } else if (scheme == "tcp") {
     DP_TRY_VOID(parse_tcp(endpoint, wildcard, out));
   } else {
@@ -127,7 +128,7 @@ Result<void> check_host(const std::string& host) {
   if (is_name(host) || is_ipv6(host)) return {};
   return Error{.code = ErrorCode::kConfig,
                .what = str('"', host, "\" is neither a host name nor an address"),
-               .hint = "write a name or an address alone, without a port, e.g. 10.0.0.2",
+               .hint = "write only a host name or an address, without a port, e.g. 10.0.0.2",
                .id = "DP-2702"};
 }
 
@@ -137,7 +138,7 @@ Result<void> check_ipc_path(const std::string& path) {
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return Error{.code = ErrorCode::kCannotCreate,
-                 .what = "there is a file that is no socket",
+                 .what = "a file that is not a socket has this path",
                  .where = path,
                  .hint = "choose another path or remove it"};
   }
@@ -163,11 +164,11 @@ Error bind_error(const std::string& endpoint, const Address& address, int error_
     return {.code = ErrorCode::kCannotCreate,
             .what = str("can't create socket ", address.place, ": ", reason),
             .where = endpoint,
-            .hint = "choose a folder that exists and may be written"};
+            .hint = "choose a folder that exists and is writable"};
   }
   if (error_number == EACCES || error_number == EPERM) {
     return {.code = ErrorCode::kPermission,
-            .what = str("may not listen on ", address.place, ": ", reason),
+            .what = str("no permission to listen on ", address.place, ": ", reason),
             .where = endpoint,
             .hint = "choose a port above 1023"};
   }

@@ -40,7 +40,7 @@ Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowe
   const std::string meant = listen.text() == endpoint ? "" : str(" (", listen.text(), ")");
   return Error{ErrorCode::kPermission,
                str("`", endpoint, "`", meant,
-                   " can be reached from other machines, without encryption or a password"),
+                   " can be reached from other machines, without encryption or authentication"),
                "", "add --keys FOLDER, or --insecure if the network is trusted, or bind 127.0.0.1",
                "DP-2701"};
 }
@@ -61,7 +61,7 @@ Result<std::string> advertised_endpoint(const std::string& bound, const std::str
 Result<void> check_peer_endpoint(const std::string& endpoint, const std::string& chief) {
   const auto refused = [&](const std::string& why) {
     return Error{.code = ErrorCode::kMalformed,
-                 .what = str("a message names the endpoint \"", endpoint, "\": ", why)};
+                 .what = str("a message contains the endpoint \"", endpoint, "\": ", why)};
   };
   const Result<KeyedEndpoint> keyed = split_key(endpoint);
   if (!keyed) return refused(keyed.error().what);
@@ -70,7 +70,7 @@ Result<void> check_peer_endpoint(const std::string& endpoint, const std::string&
   if (address->scheme == Scheme::kTcp) return {};
   const Result<Address> own = parse_address(chief, false);
   if (!own || own->scheme != address->scheme)
-    return refused("this process reaches its chief by another kind of connection");
+    return refused("its scheme differs from the scheme of the chief's endpoint");
   if (address->scheme == Scheme::kInproc) return {};
   const std::string folder = folder_of(own->place);
   const std::string name = address->place.substr(std::min(folder.size(), address->place.size()));

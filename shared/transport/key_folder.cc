@@ -39,8 +39,8 @@ Error io_error(const char* operation, const std::string& path) {
   if (number == EACCES || number == EPERM || number == EROFS) error.code = ErrorCode::kPermission;
   if (number == ENOENT || number == ENOTDIR) {
     error.code = ErrorCode::kNoInput;
-    error.what = "there is no such key file or key folder";
-    error.hint = "`downpour keys FOLDER` makes the keys of a cluster";
+    error.what = "the key file or key folder does not exist";
+    error.hint = "`downpour keys FOLDER` creates the keys of a cluster";
     error.id = "DP-2711";
   }
   return error;
@@ -56,9 +56,10 @@ std::string octal(mode_t mode) {
 Result<void> check_owner(const struct stat& status, mode_t forbidden, const std::string& path) {
   const char* const fit = S_ISDIR(status.st_mode) ? "chmod 700" : "chmod 600";
   if (status.st_uid != ::geteuid() && status.st_uid != 0) {
-    return Error{ErrorCode::kPermission,
-                 str("user ", status.st_uid, " owns it, but this process is user ", ::geteuid()),
-                 path, "keys belong to the user that runs the process: copy them", "DP-2712"};
+    return Error{
+        ErrorCode::kPermission,
+        str("user ", status.st_uid, " owns it, but this process runs as user ", ::geteuid()), path,
+        "the user that runs the process must own its keys: copy them", "DP-2712"};
   }
   if ((status.st_mode & forbidden) != 0) {
     return Error{ErrorCode::kPermission,
@@ -76,7 +77,7 @@ Result<std::string> read_own_file(const std::string& path, size_t bytes_max, mod
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return io_error("fstat", path);
   if (!S_ISREG(status.st_mode))
-    return Error{ErrorCode::kPermission, "it is not a plain file", path, "", "DP-2712"};
+    return Error{ErrorCode::kPermission, "it is not a regular file", path, "", "DP-2712"};
   DP_TRY_VOID(check_owner(status, forbidden, path));
   std::string text(bytes_max + 1, '\0');
   size_t length = 0;
@@ -138,8 +139,8 @@ Result<AllowList> add_keys(const std::string& folder, const std::vector<WantedKe
   bool changed = false;
   for (const WantedKey& want : wanted) {
     if (!is_key_name(want.name)) {
-      return Error{ErrorCode::kUsage, str("`", want.name, "` cannot name a key"), "",
-                   "use letters, digits, `_`, `-` and `.`", "DP-1000"};
+      return Error{ErrorCode::kUsage, str("`", want.name, "` is not a valid name of a key"), "",
+                   "use only letters, digits, `_`, `-` and `.`", "DP-1000"};
     }
     if (const AllowedKey* known = list.find_name(want.name)) {
       if (known->role == want.role) continue;
@@ -216,14 +217,14 @@ Result<KeyPair> read_key_file(const std::string& path) {
     if (line.empty() || line[0] == '#') continue;
     const auto key = key_from_hex(line);
     if (!key || secret) {
-      return Error{ErrorCode::kConfig, "it does not hold one key of 64 hexadecimal digits", path,
-                   "copy the file again, or make a new key with `downpour keys`", "DP-2713"};
+      return Error{ErrorCode::kConfig, "it does not contain one key of 64 hexadecimal digits", path,
+                   "copy the file again, or create a new key with `downpour keys`", "DP-2713"};
     }
     secret = key;
   }
   if (!secret) {
-    return Error{ErrorCode::kConfig, "it holds no key", path,
-                 "copy the file again, or make a new key with `downpour keys`", "DP-2713"};
+    return Error{ErrorCode::kConfig, "it contains no key", path,
+                 "copy the file again, or create a new key with `downpour keys`", "DP-2713"};
   }
   DP_TRY(const Key public_key, public_key_of(*secret));
   return KeyPair{public_key, *secret};
@@ -256,8 +257,8 @@ Result<KeyFolder> make_keys(const std::string& path, const std::vector<WantedKey
   if (!list) return failed;
   if (::stat(str(path, "/", kListName).c_str(), &status) != 0) {
     return Error{ErrorCode::kCannotCreate,
-                 "there is something else in the place of the key folder (" + failed.what + ")",
-                 path, "choose a folder that is new or empty", "DP-2711"};
+                 "something else has the path of the key folder (" + failed.what + ")", path,
+                 "choose a new or empty folder", "DP-2711"};
   }
   if (added != nullptr) added->clear();
   return make_keys(path, wanted, added);  // another process was faster

@@ -22,7 +22,7 @@ Result<std::string> file_in(const std::string& folder, wire::Role role, uint32_t
   }
   return Error{ErrorCode::kNoInput, str("the folder has no ", names.front(), ".key"), folder,
                str("add one with `downpour keys ", folder, " --add ", role_text(role), ":",
-                   names.front(), "`, or name a file: --keys FOLDER/NAME.key"),
+                   names.front(), "`, or give a key file: --keys FOLDER/NAME.key"),
                "DP-2711"};
 }
 
@@ -48,8 +48,8 @@ Result<std::shared_ptr<Keyring>> Keyring::open(const std::string& path, wire::Ro
   DP_TRY(const KeyPair own, read_key_file(file));
   const AllowedKey* known = keys.allowed.find(own.public_key);
   if (known == nullptr) {
-    return Error{ErrorCode::kConfig, "the list `allowed` does not name this key", file,
-                 "use the list of the cluster that the key was made for", "DP-2713"};
+    return Error{ErrorCode::kConfig, "the list `allowed` does not contain this key", file,
+                 "use the list of the cluster to which the key belongs", "DP-2713"};
   }
   if (known->role != role) {
     return Error{ErrorCode::kConfig,
@@ -88,7 +88,7 @@ void Keyring::reload() {
   auto list = read_allow_list(folder_);
   if (list) return replace(*std::move(list));
   if (notice) {
-    notice(str("the list of allowed keys can't be read, so the former one stays: ",
+    notice(str("the list of allowed keys can't be read, so the previous list stays in effect: ",
                list.error().what, " (", list.error().where, ")"));
   }
 }

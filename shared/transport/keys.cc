@@ -29,7 +29,7 @@ std::string_view take_word(std::string_view& line) {
 
 Error bad_list(const std::string& where, size_t line, std::string what) {
   return {ErrorCode::kConfig, std::move(what), str(where, ":", line),
-          "write ROLE NAME KEY on each line; `downpour keys FOLDER` makes the list", "DP-2713"};
+          "write ROLE NAME KEY on each line; `downpour keys FOLDER` creates the list", "DP-2713"};
 }
 
 bool before(const AllowedKey& a, const Key& key) { return a.key < key; }
@@ -85,12 +85,13 @@ Result<AllowList> AllowList::parse(std::string_view text, const std::string& whe
     const auto role = role_from_text(role_word);
     if (!role) return bad_list(where, number, "the role is not chief, ps, worker or input");
     if (!is_key_name(name))
-      return bad_list(where, number, "the name is not of letters, digits, `_`, `-` and `.`");
+      return bad_list(where, number,
+                      "the name contains characters other than letters, digits, `_`, `-` and `.`");
     if (!key) return bad_list(where, number, "the key is not 64 hexadecimal digits");
     if (!take_word(line).empty()) return bad_list(where, number, "text follows the key");
     if (list.keys_.size() == kKeysMax)
       return bad_list(where, number, str("the list has more than ", kKeysMax, " keys"));
-    if (!names.insert(name).second) return bad_list(where, number, "the name stands there twice");
+    if (!names.insert(name).second) return bad_list(where, number, "the name is listed twice");
     list.keys_.push_back({*role, std::string(name), *key});
   }
   std::sort(list.keys_.begin(), list.keys_.end(),
@@ -99,7 +100,7 @@ Result<AllowList> AllowList::parse(std::string_view text, const std::string& whe
       std::adjacent_find(list.keys_.begin(), list.keys_.end(),
                          [](const AllowedKey& a, const AllowedKey& b) { return a.key == b.key; });
   if (twice != list.keys_.end())
-    return bad_list(where, 1, str("`", twice->name, "` and another name share one key"));
+    return bad_list(where, 1, str("`", twice->name, "` has the same key as another name"));
   return list;
 }
 
@@ -139,8 +140,8 @@ Result<Key> AllowList::only_key_of(wire::Role role, const std::string& where) co
   if (count == 1) return found->key;
   return Error{ErrorCode::kConfig,
                str("the list has ", count, " keys of the role ", role_text(role),
-                   ", and exactly one is expected"),
-               where, str("leave one line of the role ", role_text(role)), "DP-2713"};
+                   ", but exactly one is expected"),
+               where, str("keep only one line of the role ", role_text(role)), "DP-2713"};
 }
 
 void AllowList::add(AllowedKey key) {
@@ -161,7 +162,7 @@ Result<KeyedEndpoint> split_key(const std::string& endpoint) {
   if (!key) {
     return Error{ErrorCode::kConfig,
                  str('"', endpoint, "\" has no key of 64 hexadecimal digits after its port"), "",
-                 "write tcp://HOST:PORT?key=KEY, or leave out what follows the port", "DP-2713"};
+                 "write tcp://HOST:PORT?key=KEY, or only tcp://HOST:PORT", "DP-2713"};
   }
   return KeyedEndpoint{endpoint.substr(0, mark), key};
 }

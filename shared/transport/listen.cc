@@ -93,7 +93,7 @@ Result<ListenAddress> resolve_listen(const std::string& endpoint, const Address&
   if (find_interface(address.host, address.port, out) || find_host(address, out)) return out;
   return Error{.code = ErrorCode::kConfig,
                .what = str("can't listen on ", address.place, ": `", address.host,
-                           "` is no interface, and no host name that resolves"),
+                           "` is neither a network interface nor a host name that resolves"),
                .where = endpoint,
                .hint = "choose an address of this machine, e.g. tcp://127.0.0.1:*"};
 }

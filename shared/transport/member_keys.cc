@@ -18,7 +18,7 @@ bool is_tcp(const std::string& endpoint) { return endpoint.starts_with("tcp://")
 Result<void> check_flags(const KeyFlags& flags) {
   if (flags.keys.empty() || !flags.insecure) return {};
   return Error{ErrorCode::kUsage, "--keys and --insecure contradict each other", "",
-               "leave out one of them", "DP-1000"};
+               "remove one of them", "DP-1000"};
 }
 
 void report(const std::shared_ptr<Keyring>& keyring) {
@@ -37,9 +37,9 @@ Result<std::shared_ptr<Keyring>> member_keyring(const KeyFlags& flags, wire::Rol
   DP_TRY_VOID(check_flags(flags));
   if (flags.insecure || (flags.keys.empty() && !is_tcp(chief))) return std::shared_ptr<Keyring>();
   if (flags.keys.empty()) {
-    return Error{ErrorCode::kPermission, str("no keys are given for the connection to ", chief), "",
-                 "add --keys RUN_DIR/keys, which the chief makes at its start, or the folder that "
-                 "`downpour keys` made; or --insecure for all processes of the job",
+    return Error{ErrorCode::kPermission, str("--keys is missing for the connection to ", chief), "",
+                 "add --keys RUN_DIR/keys, which the chief creates at its start, or the folder "
+                 "that `downpour keys` created; or use --insecure for all processes of the job",
                  "DP-2711"};
   }
   auto keyring = Keyring::open(flags.keys, role, index);
@@ -60,8 +60,8 @@ Result<std::shared_ptr<Keyring>> member_keyring(const KeyFlags& flags, wire::Rol
       const wire::PeerIdentity identity{named->role, named->name, hex_of(*to.key)};
       if (!identity.may_be(wire::Role::kChief)) {
         Error error = wire::wrong_role(identity, wire::Role::kChief);
-        error.hint = str("give --chief the key that `downpour keys ", flags.keys,
-                         " --list` names for the chief");
+        error.hint = str("add the chief's key to --chief as ?key=KEY; `downpour keys ", flags.keys,
+                         " --list` shows the key");
         error.where = chief;
         return error;
       }
@@ -79,9 +79,10 @@ Result<std::shared_ptr<Keyring>> chief_keyring(const KeyFlags& flags, const std:
     folder = run_keys_folder(run_dir);
     std::error_code ignored;
     if (std::filesystem::is_symlink(folder, ignored)) {
-      return Error{ErrorCode::kPermission,
-                   "it is a symbolic link, and links in a run folder are not followed", folder,
-                   "remove the link, or name the folder: --keys FOLDER", "DP-2721"};
+      return Error{
+          ErrorCode::kPermission,
+          "the path is a symbolic link, and Downpour does not follow links in a run folder", folder,
+          "remove the link, or give the folder itself: --keys FOLDER", "DP-2721"};
     }
     if (auto made = make_keys(folder, one_key_a_role()); !made) return std::move(made).error();
   }

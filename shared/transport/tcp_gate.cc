@@ -203,7 +203,7 @@ bool TcpGate::make_room_locked(int64_t now_ns) {
   if (count_ < limits_.connections_max) return has_room();
   for (const auto& [fd, connection] : connections_) {
     if (now_ns - connection->heard_ns_.load() >= limits_.silent_keep_ns)
-      cut_locked(*connection, "the process has too many connections, and this one is silent");
+      cut_locked(*connection, "the process has too many connections, and this one is idle");
   }
   return has_room();
 }
@@ -215,7 +215,7 @@ void TcpGate::sweep(int64_t now_ns) {
   if (unproven_ == 0) return;
   for (const auto& [fd, connection] : connections_) {
     if (!connection->proven() && now_ns - connection->accepted_ns_ >= limits_.unproven_idle_ns)
-      cut_locked(*connection, "no valid message came");
+      cut_locked(*connection, "it sent no valid message in time");
   }
 }
 
@@ -249,8 +249,8 @@ void TcpGate::on_no_descriptor(int listener_fd) {
   ::close(spare_fd_);
   const int fd = ::accept(listener_fd, nullptr, nullptr);
   if (fd >= 0) {
-    lose(*listener->second,
-         str("connection from ", from_text(fd), " refused: the process has no descriptor left"));
+    lose(*listener->second, str("connection from ", from_text(fd),
+                                " refused: the process has no file descriptor left"));
     ::close(fd);
   }
   spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -293,15 +293,16 @@ std::string TcpGate::why_cut(const GateConnection& connection, int64_t now) cons
                                                    unproven > 0 &&
                                                    unproven >= mean(sum, unproven_now_.load()))
     return str("connections without a valid message hold ", sum, " bytes, ", unproven,
-               " of them this one");
+               " of them on this one");
   const uint64_t held = connection.held_bytes_.load();
   const auto age_s = uint64_t(std::max<int64_t>(0, now - connection.accepted_ns_) / kSecond);
   if (held > connection.listener_->held_bytes_max + kHeartbeatBytesPerSecond * age_s)
-    return str("it sent ", held, " bytes that are no whole messages, or that no thread has taken");
+    return str("it sent ", held,
+               " bytes that are incomplete messages or messages that no thread has read");
   if (const uint64_t sum = held_bytes_.load();
       sum > held_bytes_max_.load() && held >= mean(sum, count_now_.load()))
-    return str("connections hold ", sum, " bytes that no thread has taken, ", held,
-               " of them this one");
+    return str("connections hold ", sum, " bytes that no thread has read, ", held,
+               " of them on this one");
   return {};
 }
 

@@ -24,8 +24,9 @@ constexpr size_t kZapFramesMax = 16;
 constexpr int kSelfTestMs = 5000;
 
 Error no_curve() {
-  return {ErrorCode::kUnsupported, "this build of ZeroMQ has no CURVE, so tcp can't be encrypted",
-          "", "install a libzmq with libsodium, or use --insecure in a network that you trust",
+  return {ErrorCode::kUnsupported,
+          "this build of ZeroMQ does not support CURVE, so tcp can't be encrypted", "",
+          "install a libzmq with libsodium, or use --insecure in a network that you trust",
           "DP-2711"};
 }
 
@@ -76,7 +77,7 @@ Result<std::unique_ptr<ZapHandler>> ZapHandler::start(zmq::context_t& context) {
     socket.bind(kZapEndpoint);
     return std::unique_ptr<ZapHandler>(new ZapHandler(std::move(socket)));
   } catch (const zmq::error_t& error) {
-    return Error{ErrorCode::kBug, str("the handler of keys can't start: ", error.what())};
+    return Error{ErrorCode::kBug, str("the key authentication (ZAP) can't start: ", error.what())};
   }
 }
 
@@ -219,10 +220,10 @@ Result<void> check_refuses(zmq::context_t& context, const std::string& endpoint,
                            const KeyPair& stranger) {
   static std::atomic<uint64_t> last_test{0};
   const std::string events_at = str("inproc://downpour-self-test-", ++last_test);
-  const Error silent{ErrorCode::kUnavailable,
-                     "the port does not answer its own test, so it can't be shown to be safe",
-                     endpoint, "check whether a firewall stands between this machine and itself",
-                     "DP-2714"};
+  const Error silent{
+      ErrorCode::kUnavailable,
+      "the port does not answer its self-test, so its protection can't be verified", endpoint,
+      "check whether a firewall blocks connections from this machine to itself", "DP-2714"};
   try {
     zmq::socket_t probe(context, zmq::socket_type::dealer);
     probe.set(zmq::sockopt::linger, 0);
@@ -242,11 +243,12 @@ Result<void> check_refuses(zmq::context_t& context, const std::string& endpoint,
     zmq::message_t address;
     (void)events.recv(address);
     if (number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) return {};
-    return Error{ErrorCode::kPermission,
-                 "the port accepted a random key: it protects nothing, so this process stops",
-                 endpoint, "report this; no process may use the port", "DP-2714"};
+    return Error{
+        ErrorCode::kPermission,
+        "the port accepted a random key and is therefore not protected; this process stops",
+        endpoint, "report this bug, and do not use the port", "DP-2714"};
   } catch (const zmq::error_t& error) {
-    return Error{ErrorCode::kUnavailable, str("the test of the port failed: ", error.what()),
+    return Error{ErrorCode::kUnavailable, str("the self-test of the port failed: ", error.what()),
                  endpoint};
   }
 }

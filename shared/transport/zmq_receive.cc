@@ -193,7 +193,7 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
   Result<wire::Message> message = Error{};
   if (part_count > kPayloadsMax) {
     message = Error{.code = ErrorCode::kMalformed,
-                    .what = str("message of ", 1 + part_count, " frames, at most 3")};
+                    .what = str("message of ", 1 + part_count, " frames; at most 3 are allowed")};
     at->second.malformed = kMalformedMax;  // no process does this by mistake
   } else {
     std::array<Bytes, kPayloadsMax + 1> payloads;
@@ -233,7 +233,7 @@ void ZmqTransport::account(Peer* peer, zmq::message_t& header, uint64_t cost_byt
     connection = gate.connection(zmq_msg_get(header.handle(), ZMQ_SRCFD), cost_bytes);
   if (connection == nullptr) return;
   connection->delivered(cost_bytes);
-  if (peer == nullptr) return gate.cut(*connection, "its messages are refused");
+  if (peer == nullptr) return gate.cut(*connection, "the receiver rejects its messages");
   peer->connection = std::move(connection);
 }
 
@@ -279,7 +279,7 @@ void ZmqTransport::report_losses(const Receiver& receiver) {
     stats_.connections_cut += losses->connections;
     Error error{.code = ErrorCode::kMalformed, .what = losses->last, .where = port->endpoint};
     if (losses->connections > 1)
-      error.what += str(" (the last of ", losses->connections, " connections)");
+      error.what += str(" (last of ", losses->connections, " closed connections)");
     report(port->id, PeerId{}, std::move(error), receiver);
   }
 }

@@ -205,9 +205,11 @@ Result<zmq::socket_t> ZmqTransport::make_connecting_socket(const Address& addres
   if (address.scheme == Scheme::kTcp && has_keyring != to.key.has_value()) {
     return Error{
         ErrorCode::kPermission,
-        has_keyring ? str("the key of the process at ", to.endpoint, " is not known")
-                    : str("the process at ", to.endpoint, " wants a key, and this one has none"),
-        to.endpoint, "give all processes of a job --keys, or all of them --insecure", "DP-2711"};
+        has_keyring
+            ? str("the key of the process at ", to.endpoint, " is not known")
+            : str("the process at ", to.endpoint, " requires a key, but this process has none"),
+        to.endpoint, "start all processes of a job with --keys, or all of them with --insecure",
+        "DP-2711"};
   }
   zmq::socket_t socket = make_socket(address, false);
   if (to.key) make_curve_client(socket, options_.keyring->own(), *to.key);

@@ -68,7 +68,7 @@ def prove(lab, cluster, counter, figures=None, timeout_s=180):
     check(not wrong, wrong)
     check(not cluster.unasked, f"no process had a reason to end, but {'; '.join(cluster.unasked)}")
     return {"records": counter.records, "epochs": counter.epochs, "kills": cluster.kills, "weights": f"all {counter.epochs}",
-            "repeated_parts": summary["repeated_parts"], "workers_lost": summary["workers_lost"], "ps_lost": summary.get("ps_lost"),
+            "duplicate_parts": summary["duplicate_parts"], "workers_lost": summary["workers_lost"], "ps_lost": summary.get("ps_lost"),
             **(figures or {})}
 
 

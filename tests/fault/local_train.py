@@ -90,7 +90,7 @@ class LocalTrain:
         wrong = self.counter.wrong(self.lab.bin, self.run_dir)
         check(not wrong, wrong)
         check(summary["restarts"] == self.kills, f"{summary['restarts']} restarts in the summary after {self.kills} kills: {self.log()[-500:]}")
-        notices = self.log().count("it is started again")
+        notices = self.log().count("it is restarted")
         check(notices == self.kills, f"{notices} restarts in the log after {self.kills} kills: {self.log()[-500:]}")
         return {"kills": self.kills, "restarts": summary["restarts"], "weights": f"all {self.counter.epochs}"}
 

@@ -79,7 +79,7 @@ std::string check_page(const std::string& text) {
   if (!page) return page.error().code == ErrorCode::kMalformed ? "" : "an error of another code";
   for (const std::string& key : page->keys) {
     if (key.empty() || key.size() > objects::kKeyBytesMax || key.find('\0') != std::string::npos)
-      return "a key that can't be one";
+      return "it contains an invalid key";
   }
   const auto again = objects::parse_listing(page_of(*page));
   if (!again) return str("what is written of it can't be read: ", again.error().what);

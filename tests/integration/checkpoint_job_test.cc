@@ -113,7 +113,7 @@ TEST_CASE(
   CHECK(again.status == 0);
   CHECK(again.err.find(std::filesystem::path(all[2]).filename().string()) != std::string::npos);
   // The last epoch was trained again.
-  CHECK(again.out.find("finished already") == std::string::npos);
+  CHECK(again.out.find("already finished") == std::string::npos);
   // A flipped bit of an image is detected when the image is read.
   const std::vector<std::string> now = manifests(run);
   const std::string image =
@@ -218,7 +218,7 @@ TEST_CASE(
   INFO(ended.err);
   CHECK(ended.status == 0);
   CHECK(ended.err.find("is damaged") != std::string::npos);
-  CHECK(ended.err.find("all go back to checkpoint") != std::string::npos);
+  CHECK(ended.err.find("all partitions are restored from checkpoint") != std::string::npos);
   const Json done = summary(dir, {"train", dir / "job.toml", "--epochs", "5"});
   REQUIRE(done["accounts"].size() == 5);
   for (const Json& account : done["accounts"]) CHECK(account["applied"] == rows);
@@ -270,7 +270,7 @@ TEST_CASE(
   const Ended refused = downpour(dir, other);
   INFO(refused.err);
   CHECK(refused.status == 78);
-  CHECK(refused.err.find("is ftrl there and adagrad here") != std::string::npos);
+  CHECK(refused.err.find("is ftrl in the other run, but adagrad in this job") != std::string::npos);
   CHECK(!std::filesystem::exists(dir / "runs/other/run"));  // the run has not begun
   CHECK(downpour(dir,
                  {other[0], other[1], other[2], other[3], "--set", "train.warm_start.slots=false"})

@@ -150,7 +150,8 @@ TEST_CASE(
   CHECK(looked.status == 65);
   CHECK_THAT(looked.out,
              Contains("odd.csv:3: bad record: ") &&
-                 Contains("a line break inside quotes wants data.quoted_newlines = true") &&
+                 Contains("has a quote that is not closed, or text after a closing quote (a line "
+                          "break inside quotes needs data.quoted_newlines = true)") &&
                  Contains("odd.csv:4: ") && Contains("b\\xff"));
 }
 

@@ -192,7 +192,8 @@ TEST_CASE("workers read for themselves when no input process is left", "[integra
   check_balanced(done, 200'000, 2);
   CHECK(read_by(done, "worker") > 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{2, 200'000}});
-  CHECK(read_text(dir / "run/logs/worker-0.log").find("reads for itself") != std::string::npos);
+  CHECK(read_text(dir / "run/logs/worker-0.log").find("reads its shards itself") !=
+        std::string::npos);
 }
 
 TEST_CASE("an input process reads one compressed file once for all workers", "[integration]") {

@@ -60,7 +60,7 @@ TEST_CASE(
     CHECK(full.status == 78);
     CHECK(full.err.find("DP-2401") != std::string::npos);
     CHECK(full.err.find("(cluster.ps_memory); the largest table is ") != std::string::npos);
-    CHECK(full.err.find("started again") == std::string::npos);
+    CHECK(full.err.find("is restarted") == std::string::npos);
 
     const Ended more = train(dir, with({}));
     INFO(more.err);

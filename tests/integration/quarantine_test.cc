@@ -149,7 +149,7 @@ TEST_CASE("explain shows both attempts at a shard whose first worker was killed"
   CHECK(holds(of_epoch, "attempt 1: worker "));
   CHECK(holds(of_epoch, " was lost, at "));
   CHECK(holds(of_epoch, "attempt 2: worker "));
-  CHECK(holds(of_epoch, "brought the shard to its end"));
+  CHECK(holds(of_epoch, "finished the shard at"));
   CHECK(holds(of_epoch, "applied once at every partition"));
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("explain reports what is wrong with a question about a record", "[inte
   };
   const Ended beyond = asked({dir / "train.svm:4001", "--run", run});
   CHECK(beyond.status == 66);
-  CHECK(holds(beyond.err, "the file has 4000"));
+  CHECK(holds(beyond.err, "the highest number is 4000"));
   CHECK(asked({dir / "train.svm:0", "--run", run}).status == 64);
   const Ended other = asked({dir / "other.svm:1", "--run", run});
   CHECK(other.status == 66);

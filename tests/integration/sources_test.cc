@@ -136,13 +136,14 @@ TEST_CASE("stdin is read once and stored, so that every epoch and a resumed run 
   const std::string slowly = "cd " + dir.path() + " && (cat a.svm; sleep 6) | " + DP_BIN_DIR +
                              "/downpour train job.toml --fresh > out 2> err";
   REQUIRE(std::system(slowly.c_str()) == 0);
-  CHECK(read_text(dir / "err").find("came on stdin so far; the run begins when it ends") !=
+  CHECK(read_text(dir / "err")
+            .find("read from stdin so far; the run starts at the end of the data") !=
         std::string::npos);
 
   const ScratchDir empty;
   make_job(empty, "\"-\"", 1);
   CHECK(train(empty, "< /dev/null ") == 65);
-  CHECK(read_text(empty / "err").find("nothing came on stdin") != std::string::npos);
+  CHECK(read_text(empty / "err").find("stdin is empty") != std::string::npos);
 }
 
 TEST_CASE("a program with replay = none runs once for all epochs, workers and resumed runs",
@@ -196,7 +197,8 @@ TEST_CASE("one Ctrl-C while a source is being stored ends the run before it begi
   make_rows(dir, "a.svm", 0, 500);
   const auto check_stopped = [&](int status) {
     CHECK(status == 130);
-    CHECK(read_text(dir / "err").find("the run has not begun") != std::string::npos);
+    CHECK(read_text(dir / "err").find("no run was started; run the same command to start over") !=
+          std::string::npos);
     CHECK(std::filesystem::is_empty(dir / "run/sources"));
   };
   // After three seconds the run is reading its source.
@@ -243,7 +245,8 @@ TEST_CASE("only a run reads stdin, only the first start does, and only under the
 
   make_job(dir, "[\"-\", \"-\"]", 1);
   CHECK(train(dir, "cat a.svm | ", "--fresh") == 64);
-  CHECK(read_text(dir / "err").find("named twice") != std::string::npos);
+  CHECK(read_text(dir / "err").find("is given twice, but stdin can be read only once") !=
+        std::string::npos);
 }
 
 TEST_CASE("with a cache a worker reads the files once, and every record counts once in each epoch",

@@ -93,7 +93,8 @@ TEST_CASE("explain and inspect distinguish a partial epoch from a complete one",
   }
   CHECK(applied == shards);
   const Ended seen = Program("downpour", {"inspect", dir / "run"}, dir.path()).wait(60);
-  CHECK(seen.out.find("a part: " + std::to_string(left) + " shards left") != std::string::npos);
+  CHECK(seen.out.find("partial: " + std::to_string(left) + " shards not read") !=
+        std::string::npos);
 }
 
 TEST_CASE("an epoch of an endless program has steps_per_epoch batches", "[integration]") {
@@ -125,13 +126,13 @@ TEST_CASE("an epoch of an endless program has steps_per_epoch batches", "[integr
   CHECK(rows_by_count(once, {"rows.svm"}) ==
         std::map<int, int>{{0, kRows - batches * 16}, {1, batches * 16}});
   const Ended seen = Program("downpour", {"inspect", once / "run"}, once.path()).wait(60);
-  CHECK(seen.out.find("a part: ") != std::string::npos);
+  CHECK(seen.out.find("partial: ") != std::string::npos);
 
   const ScratchDir cut;
   make_job(cut, "source = \"rows.svm\"", "epochs = 1, steps_per_epoch = 5");
   const Ended refused = train(cut, {});
   CHECK(refused.status == 78);
-  CHECK(refused.err.find("would need a count first") != std::string::npos);
+  CHECK(refused.err.find("`steps_per_epoch` does not support a ") != std::string::npos);
 }
 
 TEST_CASE("joined shards and shuffle windows count every row once per epoch", "[integration]") {

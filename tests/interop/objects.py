@@ -222,7 +222,7 @@ def changed(s3, env):
         process.send_signal(signal.SIGKILL)
         status = process.wait()
     said = (FOLDER / "moving.err").read_text()
-    check("an object that changes ends the job", status == 65 and "changed since the job began" in said, f"{status}: {said[-800:]}")
+    check("an object that changes ends the job", status == 65 and "changed after the job started" in said, f"{status}: {said[-800:]}")
 
 
 def secrets_stay(*texts):

@@ -15,13 +15,14 @@ void add_bench(CLI::App& app, int& status) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand(
-      "bench", "Measures this build on this machine, and the physical limit in the same run");
+      "bench",
+      "Benchmark this build on this machine, and measure the hardware limit in the same run");
   verb->option_defaults()->always_capture_default();
-  verb->add_option("part", flags->parts, "What to measure; all of it otherwise")
+  verb->add_option("part", flags->parts, "What to measure; default: everything")
       ->check(CLI::IsMember(bench_parts()))
       ->default_str("");
-  verb->add_flag("--quick", flags->options.quick, "Small sizes: seconds in all");
-  verb->add_option("--seed", flags->options.seed, "Seed of keys and values");
+  verb->add_flag("--quick", flags->options.quick, "Small sizes: takes only seconds in total");
+  verb->add_option("--seed", flags->options.seed, "Seed of the generated keys and values");
   verb->add_flag("--json", flags->json, "As JSON");
   verb->footer("Examples:\n  downpour bench\n  downpour bench table --json");
   verb->callback([flags, &status] {

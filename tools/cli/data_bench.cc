@@ -47,7 +47,7 @@ std::string rate(double value, const char* unit) {
 
 void print_text(const std::vector<Stage>& stages, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
-      {"stages up to", "time", "of all", "records", "bytes", "CPU a record"}};
+      {"through stage", "time", "share", "records", "bytes", "CPU per record"}};
   const double all = stages.back().best.wall_s;
   double before = 0;
   for (const Stage& stage : stages) {
@@ -61,7 +61,8 @@ void print_text(const std::vector<Stage>& stages, std::ostream& out) {
     before = std::max(before, t.wall_s);
   }
   out << table_text(rows, /*left_columns=*/1)
-      << "on one thread, each stage with those before it; `of all` is what it adds\n";
+      << "on one thread; each row includes the stages above it, and `share` is the time that the "
+         "stage adds\n";
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ Result<void> bench_data(const DataSet& set, uint32_t rounds, const LookOptions& 
                         std::ostream& out) {
   Job job = set.job;
   if (!set.from_job) {
-    DP_TRY_VOID(complete_job(job).context("no job can be chosen for these files"));
+    DP_TRY_VOID(complete_job(job).context("can't generate a job for these files"));
   }
   Job unshuffled = job;
   unshuffled.data.shuffle = "off";

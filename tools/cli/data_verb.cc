@@ -80,32 +80,31 @@ CLI::App* add_look(CLI::App& data, const char* name, const char* help, DataFlags
   add_data_names(*verb, flags.names);
   add_data_format(*verb, flags.format);
   add_data_set_flag(*verb, flags.common);
-  verb->add_flag("--json", flags.json, "As JSON on stdout")->group("Output");
+  verb->add_flag("--json", flags.json, "Print the result as JSON on stdout")->group("Output");
   add_output_flags(*verb, flags.common);
   return verb;
 }
 
 void add_worker_flags(CLI::App& verb, DataFlags& flags) {
   verb.add_option("--worker", flags.worker,
-                  "Index/count: what that worker is given, in its order, if all are equally fast")
+                  "INDEX/COUNT: the records of this worker in their order, if all workers are "
+                  "equally fast; INDEX starts at 0")
       ->type_name("I/N")
       ->default_str("")
       ->group("Data");
-  verb.add_option("--epoch", flags.epoch, "With --worker: of which epoch, from 0")->group("Data");
+  verb.add_option("--epoch", flags.epoch, "With --worker: the epoch, starting at 0")->group("Data");
 }
 
 void add_head(CLI::App& data, DataFlags& flags, int& status) {
-  CLI::App* verb =
-      add_look(data, "head", "The first records, taken apart as the job or the file says", flags);
-  verb->add_option("-n,--records", flags.records, "How many")->group("Data");
-  verb->add_option("--skip", flags.skip, "Records to go over first")->group("Data");
+  CLI::App* verb = add_look(
+      data, "head", "Show the first records, parsed as the job or the file declares", flags);
+  verb->add_option("-n,--records", flags.records, "Number of records")->group("Data");
+  verb->add_option("--skip", flags.skip, "Number of records to skip first")->group("Data");
   add_worker_flags(*verb, flags);
   verb->footer(
-      "Values stand as they are in the file, before transforms; `-` is a missing one.\n\n"
-      "Examples:\n"
-      "  downpour data head clicks.tsv\n"
-      "  downpour data head 'train-*.tfrecord.gz' -n 3 --json\n"
-      "  downpour data head job.toml --worker 1/4         what worker 1 of 4 begins with");
+      "Values are shown as in the file, before transforms; `-` is a missing value.\n\nExamples:\n  "
+      "downpour data head clicks.tsv\n  downpour data head 'train-*.tfrecord.gz' -n 3 --json\n  "
+      "downpour data head job.toml --worker 1/4         the first records of worker 1 of 4");
   verb->callback([&flags, &status] {
     status = look(flags, /*tell=*/true,
                   [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
@@ -115,12 +114,11 @@ void add_head(CLI::App& data, DataFlags& flags, int& status) {
 }
 
 void add_count(CLI::App& data, DataFlags& flags, int& status) {
-  CLI::App* verb = add_look(data, "count", "Records and bytes of each file", flags);
+  CLI::App* verb = add_look(data, "count", "Count the records and bytes of each file", flags);
   verb->footer(
-      "Finds where records begin and end, and parses nothing: a bad record counts as well.\n\n"
-      "Examples:\n"
-      "  downpour data count 'train-*.tfrecord'\n"
-      "  downpour data count job.toml --json");
+      "Finds the boundaries of records without parsing them, so bad records count, "
+      "too.\n\nExamples:\n  downpour data count 'train-*.tfrecord'\n  downpour data count job.toml "
+      "--json");
   verb->callback([&flags, &status] {
     status = look(
         flags, /*tell=*/false,
@@ -133,14 +131,14 @@ void add_count(CLI::App& data, DataFlags& flags, int& status) {
 
 void add_validate(CLI::App& data, DataFlags& flags, int& status) {
   CLI::App* verb = add_look(data, "validate",
-                            "Read every record as a training would, and name each bad one", flags);
-  verb->add_option("--limit", flags.limit, "Bad records to name (0: all)")->group("Output");
+                            "Read every record as training does, and list each bad one", flags);
+  verb->add_option("--limit", flags.limit, "Number of bad records to list (0: all)")
+      ->group("Output");
   verb->footer(
-      "Checks every checksum, every value's type and range and every target, of a job also those\n"
-      "of its evaluation's source. Exit status 65 if anything is bad.\n\n"
-      "Examples:\n"
-      "  downpour data validate clicks.tsv\n"
-      "  downpour data validate job.toml --limit 0 > bad.txt");
+      "Checks every checksum, the type and range of every value, and every target. For a job, "
+      "also\nchecks its evaluation source. The exit status is 65 if a record is "
+      "bad.\n\nExamples:\n  downpour data validate clicks.tsv\n  downpour data validate job.toml "
+      "--limit 0 > bad.txt");
   verb->callback([&flags, &status] {
     status = look(flags, /*tell=*/false,
                   [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
@@ -151,17 +149,17 @@ void add_validate(CLI::App& data, DataFlags& flags, int& status) {
 
 void add_stats(CLI::App& data, DataFlags& flags, int& status) {
   flags.records = 0;
-  CLI::App* verb =
-      add_look(data, "stats",
-               "Every field's missing and different values, spread, and frequent values", flags);
-  verb->add_option("-n,--records", flags.records, "Of the first so many records (0: all)")
+  CLI::App* verb = add_look(
+      data, "stats",
+      "Show the missing, distinct and most frequent values and the distribution of each field",
+      flags);
+  verb->add_option("-n,--records", flags.records, "Number of records to read (0: all)")
       ->group("Data");
   add_worker_flags(*verb, flags);
   verb->footer(
-      "Different values are estimated to about 2 %, frequent ones to a 1,000th of all.\n\n"
-      "Examples:\n"
-      "  downpour data stats clicks.tsv\n"
-      "  downpour data stats job.toml -n 100000 --json");
+      "The number of distinct values is an estimate within about 2 %. The counts of frequent "
+      "values are exact\nto 1/1000 of all values.\n\nExamples:\n  downpour data stats clicks.tsv\n "
+      " downpour data stats job.toml -n 100000 --json");
   verb->callback([&flags, &status] {
     status = look(flags, /*tell=*/true,
                   [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
@@ -171,12 +169,13 @@ void add_stats(CLI::App& data, DataFlags& flags, int& status) {
 }
 
 void add_plan(CLI::App& data, DataFlags& flags, int& status) {
-  CLI::App* verb = add_look(data, "plan", "The shards of an epoch: who would read what", flags);
-  verb->add_option("--workers", flags.workers, "How many there are; otherwise as the job says")
+  CLI::App* verb = add_look(data, "plan",
+                            "Show the shards of an epoch, and which worker would read each", flags);
+  verb->add_option("--workers", flags.workers, "Number of workers; default: the value in the job")
       ->default_str("")
       ->group("Data");
-  verb->add_option("--epoch", flags.epoch, "Of which epoch, from 0")->group("Data");
-  verb->add_option("--limit", flags.limit, "Shards to show (0: all)")->group("Output");
+  verb->add_option("--epoch", flags.epoch, "Epoch, starting at 0")->group("Data");
+  verb->add_option("--limit", flags.limit, "Number of shards to show (0: all)")->group("Output");
   verb->footer(
       "Examples:\n"
       "  downpour data plan job.toml --workers 4\n"
@@ -193,16 +192,14 @@ void add_plan(CLI::App& data, DataFlags& flags, int& status) {
 
 void add_data_bench(CLI::App& data, DataFlags& flags, int& status) {
   CLI::App* verb =
-      add_look(data, "bench",
-               "Read all that a training reads, and nothing else: what each stage costs", flags);
-  verb->add_option("--rounds", flags.rounds, "The best of so many is shown")
+      add_look(data, "bench", "Measure the cost of each stage of reading, without training", flags);
+  verb->add_option("--rounds", flags.rounds, "Number of rounds; the fastest one is shown")
       ->check(CLI::Range(1, 1000))
       ->group("Data");
   verb->footer(
-      "One thread; a training reads with several. downpour bench input measures every format.\n\n"
-      "Examples:\n"
-      "  downpour data bench clicks.tsv\n"
-      "  downpour data bench job.toml --rounds 5 --json");
+      "Uses one thread; training uses several. downpour bench input measures every "
+      "format.\n\nExamples:\n  downpour data bench clicks.tsv\n  downpour data bench job.toml "
+      "--rounds 5 --json");
   verb->callback([&flags, &status] {
     status = look(
         flags, /*tell=*/false,
@@ -221,7 +218,7 @@ void add_data(CLI::App& app, int& status) {
   };
   auto flags = std::make_shared<AllFlags>();
   CLI::App* verb = app.add_subcommand(
-      "data", "Look at data: records, counts, statistics, what is bad, who reads what");
+      "data", "Inspect data: records, counts, statistics, bad records, shards of each worker");
   verb->require_subcommand(1);
   add_head(*verb, flags->head, status);
   add_count(*verb, flags->count, status);
@@ -230,12 +227,10 @@ void add_data(CLI::App& app, int& status) {
   add_plan(*verb, flags->plan, status);
   add_data_bench(*verb, flags->bench, status);
   verb->footer(
-      "Each takes data files, whose format is found out, or a job file, whose declarations then\n"
-      "hold. downpour data LOOK --help says more.\n\n"
-      "Examples:\n"
-      "  downpour data head clicks.tsv\n"
-      "  downpour data count 'train-*.tfrecord'\n"
-      "  downpour data validate job.toml");
+      "Each subcommand reads either data files, whose format is detected, or a job file, "
+      "whose\ndeclarations apply. See downpour data SUBCOMMAND --help.\n\nExamples:\n  downpour "
+      "data head clicks.tsv\n  downpour data count 'train-*.tfrecord'\n  downpour data validate "
+      "job.toml");
   verb->callback([flags] {});  // keeps the flags alive
 }
 

@@ -40,7 +40,7 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
   const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
   const InterleaveSpec& interleave = plan.job.data.interleave;
   if (interleave.cycle > 1) {
-    std::fprintf(out, "# A shard joins %u of these ranges, %u records of each in turn\n",
+    std::fprintf(out, "# A shard joins %u of these ranges and takes %u records of each in turn\n",
                  interleave.cycle, interleave.block);
   }
   constexpr size_t kShown = 8;
@@ -52,7 +52,7 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
     if (!plan.streams.shared()) std::fprintf(out, ", stream %u", ranges[i].stream);
     std::fputc('\n', out);
   }
-  if (plan.shards == 0) std::fprintf(out, "#   ... and more until it ends\n");
+  if (plan.shards == 0) std::fprintf(out, "#   ... and more until the program ends\n");
   if (ranges.size() > kShown) std::fprintf(out, "#   ... and %zu more\n", ranges.size() - kShown);
   const uint64_t ps = std::max(1U, plan.job.cluster.ps);
   std::fprintf(out, "# Memory per ps (of %llu):\n", static_cast<unsigned long long>(ps));
@@ -62,7 +62,7 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
       std::fprintf(out, "#   %s: dense, %s\n", table.name.c_str(),
                    human_bytes((each + ps - 1) / ps).c_str());
     } else {
-      std::fprintf(out, "#   %s: %llu bytes a row; %s for each million keys met\n",
+      std::fprintf(out, "#   %s: %llu bytes per row; %s per million distinct keys\n",
                    table.name.c_str(), static_cast<unsigned long long>(each),
                    human_bytes(each * 1'000'000 / ps).c_str());
     }

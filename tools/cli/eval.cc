@@ -31,8 +31,8 @@ Result<std::string> find_run(const EvalFlags& flags) {
   if (fs::is_directory(flags.run, ignored))
     return fs::absolute(flags.run, ignored).lexically_normal().string();
   if (!flags.run.ends_with(".toml")) {
-    return Error{ErrorCode::kNoInput, "there is no such run folder", flags.run,
-                 "name the folder that training printed, or the job file", ""};
+    return Error{ErrorCode::kNoInput, "the run folder does not exist", flags.run,
+                 "give the run folder that training printed, or the job file", ""};
   }
   DP_TRY(const auto overrides, overrides_of(flags.common));
   DP_TRY(const auto given, chief::load_given_job(flags.run, overrides));
@@ -87,7 +87,7 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
 
   if (flags.data.empty()) {
     return report(
-        Error{ErrorCode::kUsage, "predict wants --data", "", "for example --data test.tsv", ""},
+        Error{ErrorCode::kUsage, "predict needs --data", "", "for example --data test.tsv", ""},
         request.console);
   }
   auto graph = model::Graph::build(request.job);
@@ -131,12 +131,14 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
 
 void add_eval(CLI::App& app, int& status) {
   auto flags = std::make_shared<EvalFlags>();
-  CLI::App* verb = app.add_subcommand("eval", "Metrics of a saved model on data");
+  CLI::App* verb = app.add_subcommand("eval", "Evaluate a saved model, and print its metrics");
   verb->option_defaults()->always_capture_default();
-  verb->add_option("run", flags->run, "Run folder, or the job file whose run it is")->required();
-  verb->add_option("--data", flags->data, "Files or globs; otherwise what the job evaluates on");
-  verb->add_option("--threads", flags->common.threads, "Cores to use")->default_str("");
-  verb->add_flag("--allow-exec", flags->allow_exec, "Start the programs that the run's job names");
+  verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
+  verb->add_option("--data", flags->data,
+                   "Files or globs; default: the evaluation data of the job");
+  verb->add_option("--threads", flags->common.threads, "Number of cores to use")->default_str("");
+  verb->add_flag("--allow-exec", flags->allow_exec,
+                 "Allow to start the programs that the job of the run uses to read data");
   add_output_flags(*verb, flags->common);
   verb->footer("Example:\n  downpour eval runs/a9a --data a9a.t");
   verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kEval); });
@@ -145,14 +147,15 @@ void add_eval(CLI::App& app, int& status) {
 void add_predict(CLI::App& app, int& status) {
   auto flags = std::make_shared<EvalFlags>();
   CLI::App* verb = app.add_subcommand(
-      "predict", "Predictions of a saved model, a line a record, in the order of the data");
+      "predict",
+      "Write the predictions of a saved model, one line per record, in the order of the data");
   verb->option_defaults()->always_capture_default();
-  verb->add_option("run", flags->run, "Run folder, or the job file whose run it is")->required();
-  verb->add_option("--data", flags->data,
-                   "Files or globs, in the format that the model was trained on");
-  verb->add_option("--out", flags->out, "Where to write; - is stdout");
-  verb->add_option("--threads", flags->common.threads, "Cores to use")->default_str("");
-  verb->add_flag("--allow-exec", flags->allow_exec, "Start the programs that the run's job names");
+  verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
+  verb->add_option("--data", flags->data, "Files or globs, in the format of the training data");
+  verb->add_option("--out", flags->out, "Output file; - is stdout");
+  verb->add_option("--threads", flags->common.threads, "Number of cores to use")->default_str("");
+  verb->add_flag("--allow-exec", flags->allow_exec,
+                 "Allow to start the programs that the job of the run uses to read data");
   add_output_flags(*verb, flags->common);
   verb->footer("Example:\n  downpour predict runs/a9a --data new.libsvm --out predictions.txt");
   verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kPredict); });

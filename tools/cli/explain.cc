@@ -16,12 +16,13 @@ void add_explain(CLI::App& app, int& status) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand(
-      "explain", "What an error means, or which way a record went through a run");
-  verb->add_option("what", flags->what, "An error's id (DP-2104), or FILE:RECORD")->required();
+      "explain", "Explain an error id, or show what happened to a record in a run");
+  verb->add_option("what", flags->what, "Error id (DP-2104), or FILE:RECORD")->required();
   verb->add_option("--run", flags->run,
-                   "Run folder, or job file; else the run below ./runs that reads the file");
-  CLI::Option* line = verb->add_flag("--line", flags->line, "FILE:N is a line, as errors name it");
-  verb->add_flag("--byte", flags->byte, "FILE:N is a byte of the file")->excludes(line);
+                   "Run folder or job file; default: the run below ./runs that reads the file");
+  CLI::Option* line =
+      verb->add_flag("--line", flags->line, "N in FILE:N is a line number, as in error messages");
+  verb->add_flag("--byte", flags->byte, "N in FILE:N is a byte offset")->excludes(line);
   verb->footer(
       "Examples:\n"
       "  downpour explain DP-2104\n"

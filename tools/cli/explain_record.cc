@@ -81,23 +81,24 @@ std::string shard_line(const std::string& name, const Json& e, uint32_t term) {
         e.value("backup", false) ? " (a backup lease, because the first worker is slow)" : "");
   }
   if (name == "ended") {
-    return str(attempt, who(e), " brought the shard to its end, at ", at(e, term), ": ",
+    return str(attempt, who(e), " finished the shard at ", at(e, term), ": ",
                e.value("batches", 0U), " batches, ", e.value("read", uint64_t{0}), " records read");
   }
   if (name == "expired") return str(attempt, who(e), " was lost, at ", at(e, term));
-  if (name == "revoked") return str(attempt, "taken back from ", who(e), ", at ", at(e, term));
+  if (name == "revoked") return str(attempt, "revoked from ", who(e), ", at ", at(e, term));
   if (name == "shard_failed") {
     return str("failed at batch ", e.value("batch", 0U), " on ", who(e), ", at ", at(e, term), ": ",
                e.value("what", ""));
   }
   if (name == "quarantined") {
     const std::string why = e.value("why", "");
-    return str("batch ", e.value("batch", 0U), " quarantined at all partitions, at ", at(e, term),
-               why.empty() ? "" : ": ", why);
+    return str("batch ", e.value("batch", 0U), " was quarantined at all partitions, at ",
+               at(e, term), why.empty() ? "" : ": ", why);
   }
   if (name == "quarantine_withdrawn") {
     return str("batch ", e.value("batch", 0U),
-               " not quarantined, because a partition had applied it,", " at ", at(e, term));
+               " was not quarantined, because a partition had already applied it,", " at ",
+               at(e, term));
   }
   return {};
 }
@@ -167,8 +168,8 @@ Result<std::string> run_folder(const std::string& named) {
   if (fs::is_directory(named, ignored))
     return fs::absolute(named, ignored).lexically_normal().string();
   if (!named.ends_with(".toml")) {
-    return Error{ErrorCode::kNoInput, "there is no such run folder", named,
-                 "name the folder that training printed, or the job file", ""};
+    return Error{ErrorCode::kNoInput, "the run folder does not exist", named,
+                 "give the run folder that training printed, or the job file", ""};
   }
   DP_TRY(const auto given, chief::load_given_job(named, chief::environment_overrides()));
   return given.loaded.job.run_dir;
@@ -237,7 +238,7 @@ Result<Run> find_run(const ExplainRecordRequest& request, const std::string& fil
   return Error{ErrorCode::kNoInput,
                found.empty() ? "no run below ./runs reads this file"
                              : str("several runs read this file: ", folders),
-               file, "say which run is meant: --run FOLDER"};
+               file, "select the run: --run FOLDER"};
 }
 
 // ---- the output
@@ -247,13 +248,13 @@ std::string fate_text(const Result<data::RecordFate>& fate, const ShardStory* sh
   if (!fate) return str("its batch is unknown: ", fate.error().what);
   switch (fate->kind) {
     case Kind::kHeldOut:
-      return "held out for evaluation, not trained on";
+      return "held out for evaluation, so not used for training";
     case Kind::kFiltered:
       return "filtered: the job's filter leaves it out";
     case Kind::kSkipped:
       return "skipped: a bad record";
     case Kind::kDropped:
-      return "dropped: of the shard's short last batch";
+      return "dropped: it belongs to the incomplete last batch of the shard";
     case Kind::kQuarantined: {
       std::string text = str("batch ", fate->batch, ", quarantined");
       const auto why = shard == nullptr ? std::map<uint32_t, std::string>::const_iterator{}
@@ -293,7 +294,8 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
   const uint32_t place = open ? range_index : shards.place_of(epoch, range_index);
   const uint32_t file = shards.ranges()[open ? 0 : range_index].file;
   if (place == shards.count())
-    return str("\nepoch ", epoch + 1, ": unread: the mix of sources ended before it\n");
+    return str("\nepoch ", epoch + 1,
+               ": not read, because the mix of sources ended before this record\n");
   const EpochStory& told = story.epochs.at(epoch);
   const auto found = told.shards.find(place);
   const ShardStory* shard = found == told.shards.end() ? nullptr : &found->second;
@@ -326,17 +328,18 @@ std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPla
   }
   if (text.empty() && in_pieces && run.plan.job.data.source.takes_all()) {
     text = str("\nepoch ", epoch + 1,
-               ": its batch is unknown: the file can't be read up to the record\n");
+               ": its batch is unknown, because the file can't be read up to this record\n");
   } else if (text.empty()) {
     text = str("\nepoch ", epoch + 1,
-               ": not among the records that data.source chooses (skip, take, shard)\n");
+               ": not read, because data.source does not select this record (skip, take, shard)\n");
   }
   if (told.complete && told.shards_left > 0) {
-    text += str("  the job ended in this epoch, ", told.shards_left,
-                told.shards_left == 1 ? " shard left: " : " shards left: ", told.account, "\n");
+    text +=
+        str("  the job ended in this epoch, ", told.shards_left,
+            told.shards_left == 1 ? " shard not read: " : " shards not read: ", told.account, "\n");
   } else if (told.complete) {
     text += str("  the epoch is complete: ", told.account,
-                epoch < story.sealed ? "; a checkpoint holds it\n" : "; not yet in a checkpoint\n");
+                epoch < story.sealed ? "; saved in a checkpoint\n" : "; not yet in a checkpoint\n");
   } else {
     text += "  the epoch is not complete\n";
   }
@@ -348,17 +351,17 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
   const auto file = find_file(plan.train_files, named.file);
   if (!file) {
     if (find_file(plan.eval_files, named.file)) {
-      return str(named.file, " is evaluation data of ", run.folder,
-                 ": each evaluation reads every record of it once, none is trained on\n");
+      return str(named.file, " is evaluation data of the run ", run.folder,
+                 ": each evaluation reads every record once, and training uses none\n");
     }
     return Error{ErrorCode::kNoInput, "the run does not read this file", named.file,
                  str("it reads ", names_of(plan.train_files))};
   }
   DP_TRY(const RunStory story, read_events(str(run.folder, "/events.jsonl")));
   if (story.plan && *story.plan != plan.plan_hash) {
-    return Error{ErrorCode::kConfig, "the data or the job have changed since the run read them",
+    return Error{ErrorCode::kConfig, "the data or the job have changed since the run",
                  plan.train_files[*file].path,
-                 "the batch of a record is known only for the files that the run read"};
+                 "restore the files and the job of the run: the batch of a record depends on both"};
   }
   DP_TRY(const auto graph, model::Graph::build(plan.job));
   const auto reading =
@@ -384,7 +387,7 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
     std::iota(ranges.begin(), ranges.end(), 0);
   }
   if (ranges.empty() && !plan.train_files[*file].leaves_out()) {
-    return Error{ErrorCode::kBug, str("byte ", place.offset, " is in no shard"), named.file};
+    return Error{ErrorCode::kBug, str("byte ", place.offset, " is not in any shard"), named.file};
   }
   std::string text = str(place.where, ": record ", place.number, ", bytes [", place.offset, ", ",
                          place.offset + place.bytes, ")\nrun ", run.folder, "\n");
@@ -394,7 +397,7 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
     text += epoch_text(run, reading, epoch, ranges, place.offset, story);
   }
   if (story.lines_lost > 0) {
-    text += str("\n", story.lines_lost, " events were lost to a full disk\n");
+    text += str("\n", story.lines_lost, " events are missing, because they could not be written\n");
   }
   return text;
 }
@@ -407,9 +410,9 @@ Result<std::string> explain_record(const ExplainRecordRequest& request) {
   const auto named = parse_record(request.record);
   if (!named || (named->n == 0 && request.unit != data::RecordUnit::kByte)) {
     return Error{ErrorCode::kUsage,
-                 str("`", request.record, "` names no record"),
+                 str("`", request.record, "` is not a valid record"),
                  {},
-                 "FILE:RECORD, records (and lines, with --line) count from 1",
+                 "write FILE:RECORD; records (and lines, with --line) are numbered from 1",
                  "DP-1000"};
   }
   DP_TRY(const Run run, find_run(request, named->file));

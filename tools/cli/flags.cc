@@ -11,18 +11,18 @@
 namespace downpour::tools {
 
 void add_output_flags(CLI::App& app, CommonFlags& flags) {
-  app.add_option("--log-format", flags.log_format, "How progress and notices are written on stderr")
+  app.add_option("--log-format", flags.log_format, "Format of progress and notices on stderr")
       ->check(CLI::IsMember({"text", "json"}))
       ->group("Output");
-  app.add_option("--color", flags.color, "Colors: auto means on a terminal only")
+  app.add_option("--color", flags.color, "Use colors; auto: only on a terminal")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->group("Output");
-  app.add_flag("-q,--quiet", flags.quiet, "No progress; results and errors only")->group("Output");
+  app.add_flag("-q,--quiet", flags.quiet, "Print only results and errors, without progress")
+      ->group("Output");
 }
 
 void add_job_flags(CLI::App& app, CommonFlags& flags) {
-  app.add_option("--set", flags.set,
-                 "Override any key of the job: --set optimizer.learning_rate=0.1")
+  app.add_option("--set", flags.set, "Override a key of the job: --set optimizer.learning_rate=0.1")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->group("Job");
@@ -30,20 +30,22 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
                          const char* group) {
     app.add_option(name, value, help)->default_str("")->group(group);
   };
-  brief("--epochs", flags.epochs, "Passes over the data (train.epochs)", "Job");
-  brief("--steps", flags.steps, "Batches in all (train.steps)", "Job");
-  brief("--seed", flags.seed, "Seed of everything random (seed)", "Job");
+  brief("--epochs", flags.epochs, "Number of passes over the data (train.epochs)", "Job");
+  brief("--steps", flags.steps, "Total number of batches (train.steps)", "Job");
+  brief("--seed", flags.seed, "Seed of all random numbers (seed)", "Job");
   brief("--ps", flags.ps,
-        "Parameter servers; more than one: processes of this machine (cluster.ps)", "Cluster");
+        "Number of parameter servers; with more than one, local processes (cluster.ps)", "Cluster");
   brief("--workers", flags.workers,
-        "Workers; more than one: processes of this machine (cluster.workers)", "Cluster");
+        "Number of workers; with more than one, local processes (cluster.workers)", "Cluster");
   brief("--input-workers", flags.input_workers,
-        "Processes of this machine that only read, for the workers (cluster.input_workers)",
+        "Number of local processes that only read data for the workers (cluster.input_workers)",
         "Cluster");
-  brief("--threads", flags.threads,
-        "Cores to use in all (cluster.threads); otherwise what affinity and cgroup allow",
-        "Cluster");
-  app.add_option("--transport", flags.transport, "Between local processes (cluster.transport)")
+  brief(
+      "--threads", flags.threads,
+      "Total number of cores to use (cluster.threads); default: all that affinity and cgroup allow",
+      "Cluster");
+  app.add_option("--transport", flags.transport,
+                 "Transport between local processes (cluster.transport)")
       ->check(CLI::IsMember({"ipc", "tcp"}))
       ->default_str("")
       ->group("Cluster");
@@ -63,13 +65,13 @@ void add_data_format(CLI::App& app, std::string& format) {
   static_assert(std::ranges::all_of(kNames, [](std::string_view name) {
     return std::ranges::find(kFormats, name, &FormatTraits::name) != kFormats.end();
   }));
-  app.add_option("--format", format, "Of files: what they are; auto looks at the first one")
+  app.add_option("--format", format, "Format of data files; auto detects it from the first file")
       ->check(CLI::IsMember(std::vector<std::string>(kNames.begin(), kNames.end())))
       ->group("Data");
 }
 
 void add_data_set_flag(CLI::App& app, CommonFlags& flags) {
-  app.add_option("--set", flags.set, "Override any key of the job")
+  app.add_option("--set", flags.set, "Override a key of the job")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->default_str("")

@@ -89,8 +89,9 @@ std::string variables_text(const Summary& summary) {
                       " weights that are not finite\n");
     }
     if (!embedding && v.elements < v.spec.elements()) {
-      warnings += str("note: ", printable(v.spec.name), " stores ", grouped(v.elements), " of ",
-                      grouped(v.spec.elements()), " weights; the others are as initialized\n");
+      warnings +=
+          str("note: ", printable(v.spec.name), " stores ", grouped(v.elements), " of ",
+              grouped(v.spec.elements()), " weights; the others have their initial values\n");
     }
   }
   return "variables\n" + table_text(rows, /*left_columns=*/2) + warnings;
@@ -115,7 +116,7 @@ std::string account_text(const Manifest& manifest) {
     const uint64_t left = shards_left(epoch);
     const std::string state = epoch.epoch < manifest.sealed_epochs      ? "sealed"
                               : epoch.epoch < manifest.completed_epochs ? "complete"
-                              : left > 0 ? str("a part: ", grouped(left), " shards left")
+                              : left > 0 ? str("partial: ", grouped(left), " shards not read")
                                          : "open";
     rows.push_back({str(epoch.epoch), state, grouped(epoch.shards), grouped(c.batches),
                     grouped(c.read), grouped(c.applied), grouped(c.filtered), grouped(c.skipped),
@@ -202,17 +203,17 @@ std::string summary_text(const Summary& summary) {
   for (const checkpoint::OpenEpochSummary& epoch : summary.open_epochs) {
     if (epoch.epoch < manifest.sealed_epochs) continue;  // this manifest seals it
     text += str("  epoch ", epoch.epoch, ", not sealed: ", grouped(epoch.shards_ended_min), " to ",
-                grouped(epoch.shards_ended_max), " shards ended at a partition\n");
+                grouped(epoch.shards_ended_max), " shards ended per partition\n");
   }
   text += str("  ", manifest.partitions, " partitions of ", grouped(summary.rows_min), " to ",
               grouped(summary.rows_max), " rows (median ", grouped(summary.rows_median), "), ",
-              grouped(summary.rows), " in all; versions ", grouped(summary.version_min), " to ",
+              grouped(summary.rows), " in total; versions ", grouped(summary.version_min), " to ",
               grouped(summary.version_max), "\n  ", human_bytes(summary.bytes), " in ",
-              summary.files, summary.files == 1 ? " file" : " files", ", every checksum good\n");
+              summary.files, summary.files == 1 ? " file" : " files", ", all checksums verified\n");
   if (!summary.bases.empty()) {
-    text += str("  only what was touched since checkpoint ", summary.bases.back(), "; builds on ",
-                human_bytes(summary.base_bytes), " of ", list_text(summary.bases), ", at most ",
-                summary.images_max, " images a partition\n");
+    text += str("  contains only rows changed since checkpoint ", summary.bases.back(),
+                "; builds on ", human_bytes(summary.base_bytes), " of ", list_text(summary.bases),
+                ", at most ", summary.images_max, " images per partition\n");
   }
   text += variables_text(summary);
   text += account_text(manifest);

@@ -13,8 +13,9 @@ void add_inspect(CLI::App& app, int& status) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand(
-      "inspect", "Variables, rows, bytes and norms of a saved model; verifies every byte of it");
-  verb->add_option("path", flags->path, "Run folder, or a manifest in it")->required();
+      "inspect",
+      "Show variables, rows, bytes and norms of a saved model, and verify its checksums");
+  verb->add_option("path", flags->path, "Run folder, or manifest file in a run folder")->required();
   verb->add_flag("--json", flags->options.json, "As JSON");
   verb->footer("Example:\n  downpour inspect runs/a9a");
   verb->callback(

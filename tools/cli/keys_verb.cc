@@ -21,7 +21,7 @@ Result<transport::WantedKey> parse_wanted(const std::string& text) {
   const size_t colon = text.find(':');
   const auto role = transport::role_from_text(text.substr(0, colon));
   if (!role) {
-    return Error{ErrorCode::kUsage, str("`", text, "` names no role"), "",
+    return Error{ErrorCode::kUsage, str("`", text, "` has no valid role"), "",
                  "write ROLE:NAME, where ROLE is chief, ps, worker or input", "DP-1000"};
   }
   return transport::WantedKey{*role, colon == text.npos ? text : text.substr(colon + 1)};
@@ -42,7 +42,7 @@ Result<void> run_keys(const KeysFlags& flags) {
   }
   if (!flags.revoke.empty()) {
     DP_TRY_VOID(transport::revoke_key(flags.folder, flags.revoke));
-    std::printf("%s may not connect any more\n", flags.revoke.c_str());
+    std::printf("the key %s is revoked\n", flags.revoke.c_str());
     return {};
   }
   std::vector<transport::WantedKey> wanted;
@@ -58,10 +58,10 @@ Result<void> run_keys(const KeysFlags& flags) {
   std::vector<std::string> added;
   DP_TRY(const transport::KeyFolder keys, transport::make_keys(flags.folder, wanted, &added));
   for (const std::string& name : added) std::printf("%s/%s.key\n", keys.path.c_str(), name.c_str());
-  if (added.empty()) std::printf("%s has these keys already\n", keys.path.c_str());
+  if (added.empty()) std::printf("%s already has these keys\n", keys.path.c_str());
   std::fprintf(stderr,
-               "next: start each process with --keys %s; another machine needs `allowed` and the "
-               "key files of its own processes\n",
+               "next: start each process with --keys %s; copy `allowed` and the key files of its "
+               "processes to each other machine\n",
                keys.path.c_str());
   return {};
 }
@@ -71,27 +71,27 @@ Result<void> run_keys(const KeysFlags& flags) {
 void add_keys(CLI::App& app, int& status) {
   auto flags = std::make_shared<KeysFlags>();
   CLI::App* verb = app.add_subcommand(
-      "keys", "Makes the keys by which the processes of a cluster know each other");
-  verb->add_option("folder", flags->folder, "Where the keys lie; made if it is not there")
-      ->required();
-  verb->add_option("--ps", flags->ps, "A key for each of so many ps, instead of one for all")
+      "keys", "Create the keys by which the processes of a cluster authenticate each other");
+  verb->add_option("folder", flags->folder, "Key folder; created if it does not exist")->required();
+  verb->add_option("--ps", flags->ps,
+                   "Number of ps, each with its own key; default: one key for all ps")
       ->check(CLI::Range(0, 4096));
-  verb->add_option("--workers", flags->workers, "The same for workers")->check(CLI::Range(0, 4096));
-  verb->add_option("--inputs", flags->inputs, "The same for input processes")
+  verb->add_option("--workers", flags->workers, "Number of workers, each with its own key")
       ->check(CLI::Range(0, 4096));
-  verb->add_option("--add", flags->add, "One more key, e.g. worker:gpu-7")
+  verb->add_option("--inputs", flags->inputs, "Number of input processes, each with its own key")
+      ->check(CLI::Range(0, 4096));
+  verb->add_option("--add", flags->add, "Create another key, e.g. worker:gpu-7")
       ->type_name("ROLE:NAME")
       ->allow_extra_args(false);
-  verb->add_option("--revoke", flags->revoke,
-                   "Takes a key off the list; running processes drop it within a second")
+  verb->add_option(
+          "--revoke", flags->revoke,
+          "Remove a key from the list; running processes close its connections within a second")
       ->type_name("NAME");
-  verb->add_flag("--list", flags->list, "Shows roles, names and public keys");
+  verb->add_flag("--list", flags->list, "Show roles, names and public keys");
   verb->footer(
-      "Examples:\n"
-      "  downpour keys keys                          one key a role\n"
-      "  downpour keys keys --ps 2 --workers 4       one key a process\n"
-      "  downpour keys keys --add worker:gpu-7       one more\n"
-      "  downpour keys keys --revoke gpu-7");
+      "Examples:\n  downpour keys keys                          one key per role\n  downpour keys "
+      "keys --ps 2 --workers 4       one key per process\n  downpour keys keys --add worker:gpu-7  "
+      "     one more key\n  downpour keys keys --revoke gpu-7");
   verb->callback([flags, &status] {
     const auto done = run_keys(*flags);
     status = done ? 0 : report_error(done.error());

@@ -87,7 +87,7 @@ std::string count(uint64_t n, const char* noun) { return str(n, " ", noun, n == 
 
 std::string describe(const Layout& layout, const Job& job) {
   const uint32_t compute = layout.worker_threads * job.cluster.workers;
-  const std::string threads = str(count(compute, "compute thread"), " in all (",
+  const std::string threads = str(count(compute, "compute thread"), " in total (",
                                   count(layout.cores_allowed, "core"), " allowed)");
   if (layout.one_process) return str("one process, ", threads);
   const uint32_t inputs = job.cluster.input_workers;
@@ -115,8 +115,8 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
   if (config.resume && config.mode == wire::Purpose::kTrain) {
     info.resumed =
         config.resume->checkpoint == chief::kWarmStartCheckpoint
-            ? str("begins with the variables of ", plan.job.train.warm_start.run)
-            : str("goes on from checkpoint ", config.resume->checkpoint, ", after epoch ",
+            ? str("starts with the variables of ", plan.job.train.warm_start.run)
+            : str("continues from checkpoint ", config.resume->checkpoint, ", after epoch ",
                   config.resume->sealed_epochs,
                   plan.job.train.epochs == kEpochsMax ? "" : str(" of ", plan.job.train.epochs));
   }

@@ -29,10 +29,9 @@ Result<ShardSummary> run_shard(const ShardFlags& flags, const chief::ConsoleOpti
   if (!console.quiet) {
     if (!set.found.empty()) std::fprintf(stderr, "data: %s\n", set.found.c_str());
     if (!set.data().filter.empty())
-      std::fprintf(stderr, "note: data.filter stays in the job; all records are written\n");
+      std::fprintf(stderr, "note: data.filter is not applied; all records are written\n");
     if (!set.data().program.empty())
-      std::fprintf(stderr,
-                   "note: data.program stays in the job; the files' own records are written\n");
+      std::fprintf(stderr, "note: data.program is not applied; the original records are written\n");
   }
   ShardRequest request = flags.request;
   request.by_bytes = flags.by == "bytes";
@@ -77,11 +76,11 @@ void print_text(const ShardSummary& summary) {
       count, count == 1 ? " shard of " : " shards of ",
       span(grouped(by_records.first->records), grouped(by_records.second->records)), " records, ",
       span(human_bytes(by_bytes.first->bytes), human_bytes(by_bytes.second->bytes)), "\n");
-  text += str(grouped(summary.records), " records in all, ",
-              summary.converted ? str("written as ", format_name(summary.format))
-                                : "each with the bytes that it had",
-              summary.skipped == 0 ? "" : str("; ", grouped(summary.skipped), " bad ones left out"),
-              "\n");
+  text += str(
+      grouped(summary.records), " records in total, ",
+      summary.converted ? str("written as ", format_name(summary.format)) : "with unchanged bytes",
+      summary.skipped == 0 ? "" : str("; ", grouped(summary.skipped), " bad records skipped"),
+      "\n");
   text += str("first: ", summary.files.front().path, "\n");
   std::fputs(text.c_str(), stdout);
 }
@@ -100,43 +99,44 @@ int shard_verb(const ShardFlags& flags) {
 
 void add_shard_flags(CLI::App& verb, ShardFlags& flags) {
   ShardRequest& request = flags.request;
-  verb.add_option("-n,--shards", request.shards, "Files to write; 1 merges all into one")
+  verb.add_option("-n,--shards", request.shards,
+                  "Number of files to write; 1 merges all files into one")
       ->group("Shards");
-  verb.add_option("--by", flags.by, "What is to be alike in all shards")
+  verb.add_option("--by", flags.by,
+                  "Whether all shards have about the same number of records or of bytes")
       ->check(CLI::IsMember({"records", "bytes"}))
       ->group("Shards");
   verb.add_option("--names", request.names,
-                  "Pattern of their names; otherwise {name}-{index:05}-of-{count:05} and the "
-                  "format's ending")
+                  "Pattern of the file names; default: {name}-{index:05}-of-{count:05} and the "
+                  "extension of the format")
       ->default_str("")
       ->group("Shards");
   verb.add_flag(
           "--index", request.index,
-          "Also write an index of each TFRecord file, so that it can be cut without reading it")
+          "Also write an index of each TFRecord file, so that it can be split without being read")
       ->group("Shards");
   verb.add_option("--to", flags.to,
                   "Format to write; auto: the same format, with the bytes of each record unchanged")
       ->check(CLI::IsMember({"auto", "tfrecord", "jsonl", "csv", "tsv", "libsvm", "npy"}))
       ->group("Format");
-  verb.add_option("--target", request.target, "The field that is libsvm's label")
+  verb.add_option("--target", request.target, "Field that becomes the label of libsvm")
       ->default_str("")
       ->group("Format");
-  verb.add_option("--compress", flags.compress, "Of the files written")
+  verb.add_option("--compress", flags.compress, "Compression of the output files")
       ->check(CLI::IsMember({"none", "gzip", "zstd"}))
       ->group("Format");
-  verb.add_option("--level", request.level, "Of the compression (0: gzip 6, zstd 3)")
+  verb.add_option("--level", request.level, "Compression level (0: gzip 6, zstd 3)")
       ->check(CLI::Range(0, 19))
       ->group("Format");
-  verb.add_flag("--shuffle", request.shuffle, "All records in an order drawn by chance")
+  verb.add_flag("--shuffle", request.shuffle, "Write the records in random order")->group("Order");
+  verb.add_option("--seed", request.seed, "Seed of the shuffle: the same seed gives the same order")
       ->group("Order");
-  verb.add_option("--seed", request.seed, "Of the shuffle: the same seed, the same order")
-      ->group("Order");
-  verb.add_option("--memory", request.memory_bytes, "What it may use, as 256MB or 2GB")
+  verb.add_option("--memory", request.memory_bytes, "Memory limit of the shuffle, as 256MB or 2GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->group("Order");
   verb.add_option("--temporary", request.temporary,
-                  "Folder for what a shuffle keeps on disk: as much again as the data; otherwise "
-                  "where the shards are written")
+                  "Folder for temporary files of the shuffle, as large as the data; default: next "
+                  "to the output folder")
       ->default_str("")
       ->group("Order");
 }
@@ -146,30 +146,29 @@ void add_shard_flags(CLI::App& verb, ShardFlags& flags) {
 void add_shard(CLI::App& app, int& status) {
   auto flags = std::make_shared<ShardFlags>();
   CLI::App* verb = app.add_subcommand(
-      "shard", "Write a data set anew: cut, merged, converted, shuffled, compressed");
+      "shard", "Rewrite a data set: split, merge, convert, shuffle or compress it");
   verb->option_defaults()->always_capture_default();
   add_data_names(*verb, flags->names);
-  verb->add_option("-o,--out", flags->request.out, "The folder to make; nothing is overwritten")
+  verb->add_option("-o,--out", flags->request.out, "Output folder, which must be new or empty")
       ->required()
       ->default_str("");
   add_data_format(*verb, flags->format);
   verb->add_option("--bad-records", flags->bad,
-                   "A record that can't be read ends it, or is left out")
+                   "fail: stop at a record that can't be read; skip: leave it out")
       ->check(CLI::IsMember({"fail", "skip"}))
       ->group("Data");
   add_data_set_flag(*verb, flags->common);
   add_shard_flags(*verb, *flags);
-  verb->add_flag("--json", flags->json, "What was written as JSON on stdout")->group("Output");
+  verb->add_flag("--json", flags->json, "Print a summary as JSON on stdout")->group("Output");
   add_output_flags(*verb, flags->common);
   verb->footer(
-      "Every record is written once. The files appear together, under their names, when all are\n"
-      "complete; after an error or Ctrl-C nothing is left.\n\n"
-      "Examples:\n"
-      "  downpour shard clicks.tsv -o clicks -n 16             cut in 16, a record more or less\n"
-      "  downpour shard 'part-*.tfrecord' -o one               merge\n"
-      "  downpour shard clicks.csv -o shuffled -n 8 --shuffle  any size, in 256 MB\n"
-      "  downpour shard clicks.csv -o records --to tfrecord --compress zstd\n"
-      "  downpour shard train-images-idx3-ubyte.gz -o arrays --to npy");
+      "Every record is written once. The output folder appears when all files are complete; after "
+      "an\nerror or Ctrl-C no files remain.\n\nExamples:\n  downpour shard clicks.tsv -o clicks -n "
+      "16             split into 16 files of equal record counts\n  downpour shard "
+      "'part-*.tfrecord' -o one               merge\n  downpour shard clicks.csv -o shuffled -n 8 "
+      "--shuffle  shuffle data of any size in 256 MB of memory\n  downpour shard clicks.csv -o "
+      "records --to tfrecord --compress zstd\n  downpour shard train-images-idx3-ubyte.gz -o "
+      "arrays --to npy");
   verb->callback([flags, &status] { status = shard_verb(*flags); });
 }
 

@@ -55,7 +55,7 @@ Result<std::pair<uint64_t, uint64_t>> seed_range(const SimFlags& flags) {
       std::from_chars(begin + dots + 2, end, last).ptr == end && first <= last) {
     return std::pair(first, last);
   }
-  return Error{ErrorCode::kUsage, str("--seeds wants FIRST..LAST, not `", flags.seeds, "`"), "",
+  return Error{ErrorCode::kUsage, str("--seeds needs FIRST..LAST, not `", flags.seeds, "`"), "",
                "for example --seeds 1..1000", ""};
 }
 
@@ -141,7 +141,7 @@ void explain_failure(const sim::Simulator& simulator, const SimFlags& flags, uin
   sim::Trace trace(!flags.trace.empty());
   const sim::Outcome again = simulator.run(seed, {.selection = selection, .trace = &trace});
   for (const std::string& line : trace.tail()) std::fprintf(stderr, "  %s\n", line.c_str());
-  std::fprintf(stderr, "broken: %s\nreplay: %s\n", again.violation.c_str(),
+  std::fprintf(stderr, "violated: %s\nreplay: %s\n", again.violation.c_str(),
                replay_command(flags, seed, selection).c_str());
   if (!flags.trace.empty()) std::ofstream(flags.trace) << trace.json();
 }
@@ -149,7 +149,7 @@ void explain_failure(const sim::Simulator& simulator, const SimFlags& flags, uin
 /// Returns the events that must happen in at least 1 % of the seeds. Otherwise the run proves
 /// nothing.
 std::vector<std::string> wanted_counts(const sim::FaultSpec& faults) {
-  std::vector<std::string> wanted = {"part repeated", "gap", "wrong view", "lease repeated",
+  std::vector<std::string> wanted = {"duplicate part", "gap", "view mismatch", "repeated lease",
                                      "round void"};
   for (const auto& [kind, setting] : faults.kinds) wanted.emplace_back(sim::fault_name(kind));
   return wanted;
@@ -183,7 +183,7 @@ Met run_seeds(const sim::Simulator& simulator, const SimFlags& flags, uint64_t f
     }
     if (seed % kHashEvery == 0 &&
         simulator.run(seed, {.selection = selection}).hash != outcome.hash) {
-      std::fprintf(stderr, "seed %llu: two runs of it differ\n",
+      std::fprintf(stderr, "seed %llu: two runs with this seed differ\n",
                    static_cast<unsigned long long>(seed));
       ++met.failed;
     }
@@ -218,7 +218,7 @@ int run_many(const sim::Simulator& simulator, const SimFlags& flags, const sim::
     for (const std::string& name : wanted_counts(faults)) {
       if (100 * met.with[name] >= met.seeds) continue;
       vacuous = true;
-      std::fprintf(stderr, "vacuous: `%s` happened in %llu of %llu seeds\n", name.c_str(),
+      std::fprintf(stderr, "too rare: `%s` happened in only %llu of %llu seeds\n", name.c_str(),
                    static_cast<unsigned long long>(met.with[name]),
                    static_cast<unsigned long long>(met.seeds));
     }
@@ -246,7 +246,7 @@ int run_profiles(SimFlags flags, uint64_t first, uint64_t last, const sim::Selec
     for (const Defence defence : sim::too_rare(profile, met.defences, met.seeds)) {
       failed = true;
       const std::string_view text = kDefenceTexts[size_t(defence)];
-      std::fprintf(stderr, "vacuous: profile %s: `%.*s` in %llu of %llu seeds\n",
+      std::fprintf(stderr, "too rare: profile %s: `%.*s` happened in only %llu of %llu seeds\n",
                    flags.profile.c_str(), int(text.size()), text.data(),
                    static_cast<unsigned long long>(met.defences[size_t(defence)]),
                    static_cast<unsigned long long>(met.seeds));
@@ -282,14 +282,14 @@ void print_summary(const sim::Outcome& outcome, bool on_simulated_disk) {
   for (const chief::EpochAccount& epoch : s.epochs) applied += epoch.counts.applied;
   std::printf("%llu records applied, %.0f records/s of cluster time\n",
               static_cast<Number>(applied), double(applied) / seconds);
-  std::printf("recomputed: %llu records; %llu parts repeated, %llu gaps, %u leases repeated\n",
+  std::printf("recomputed: %llu records; %llu duplicate parts, %llu gaps, %u repeated leases\n",
               static_cast<Number>(s.records > applied ? s.records - applied : 0),
               static_cast<Number>(s.duplicate_parts), static_cast<Number>(s.gaps),
               s.attempts_repeated);
   std::printf("lost: %u workers, %u ps\n", s.workers_lost, s.ps_lost);
   std::printf("staleness: %zu versions (p50), %zu (p99)\n", staleness_at(s.staleness, 0.5),
               staleness_at(s.staleness, 0.99));
-  if (on_simulated_disk) std::printf("the disk was simulated too: nothing of this run is left\n");
+  if (on_simulated_disk) std::printf("the disk was simulated, too: this run left no files\n");
 }
 
 /// Runs one seed. Without faults it really trains the job, in the job's own run folder.
@@ -338,7 +338,7 @@ Result<sim::SimulatorOptions> built_in_options(const SimFlags& flags) {
 /// Returns the options for the user's job, whose values are not checked.
 Result<sim::SimulatorOptions> job_options(const SimFlags& flags) {
   if (flags.job.empty()) {
-    return Error{ErrorCode::kUsage, "a job, --counter or --model is needed", "",
+    return Error{ErrorCode::kUsage, "a job file, --counter or --model is required", "",
                  "downpour sim --help", ""};
   }
   DP_TRY(const auto overrides, overrides_of(flags.common));
@@ -398,103 +398,103 @@ int simulate(SimFlags flags) {
 void add_sim(CLI::App& app, int& status) {
   auto flags = std::make_shared<SimFlags>();
   CLI::App* verb =
-      app.add_subcommand("sim", "Train a job on a simulated cluster, with whatever goes wrong");
+      app.add_subcommand("sim", "Train a job on a simulated cluster, with injected faults");
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job, "A job (.toml) or a data file")->default_str("");
-  verb->add_flag("--counter", flags->counter,
-                 "The built-in counter model, whose weights must be the number of epochs")
-      ->group("Simulation");
   verb->add_flag(
-          "--model", flags->model,
-          "The built-in model job: Adam, two tables and dense variables, values and optimizer "
-          "state checked")
+          "--counter", flags->counter,
+          "Run the built-in counter model, in which each weight must equal the number of epochs")
       ->group("Simulation");
-  verb->add_option("--sharding", flags->size.sharding, "Of a built-in job: auto, file, data, off")
+  verb->add_flag("--model", flags->model,
+                 "Run the built-in model job (Adam, two tables and dense variables), and check "
+                 "values and optimizer state")
+      ->group("Simulation");
+  verb->add_option("--sharding", flags->size.sharding, "data.sharding of the built-in job")
       ->check(CLI::IsMember({"auto", "file", "data", "off"}))
       ->group("Built-in job");
-  verb->add_option("--files", flags->size.files, "Of a built-in job's data")
+  verb->add_option("--files", flags->size.files, "Number of data files of the built-in job")
       ->check(CLI::Range(1, 16))
       ->group("Built-in job");
-  verb->add_flag("--mix", flags->size.mix, "The files are sources of equal weight")
+  verb->add_flag("--mix", flags->size.mix, "Use the files as sources of equal weight")
       ->group("Built-in job");
-  verb->add_flag("--program", flags->size.program, "A program writes the data")
+  verb->add_flag("--program", flags->size.program, "Let a program write the data")
       ->group("Built-in job");
-  verb->add_option("--cycle", flags->size.cycle, "Ranges of the data that a shard joins")
+  verb->add_option("--cycle", flags->size.cycle, "Number of ranges that a shard joins")
       ->check(CLI::Range(1, 16))
       ->group("Built-in job");
-  verb->add_option("--window", flags->size.window, "Records of the shuffle's window (0: the shard)")
+  verb->add_option("--window", flags->size.window,
+                   "Number of records of the shuffle window (0: the whole shard)")
       ->group("Built-in job");
-  verb->add_option("--steps", flags->size.steps, "Batches after which the job ends (0: no limit)")
+  verb->add_option("--steps", flags->size.steps,
+                   "Number of batches after which the job ends (0: no limit)")
       ->group("Built-in job");
-  verb->add_option("--seed", flags->seed, "Decides everything; the same seed is the same run")
+  verb->add_option("--seed", flags->seed,
+                   "Seed of the simulation; the same seed gives the same run")
       ->group("Simulation");
-  verb->add_option("--seeds", flags->seeds,
-                   "Many seeds, FIRST..LAST; a failing seed is shrunk and reported")
+  verb->add_option(
+          "--seeds", flags->seeds,
+          "Run all seeds FIRST..LAST; the faults of a failing seed are minimized and reported")
       ->default_str("")
       ->group("Simulation");
   verb->add_option("--faults", flags->faults,
                    "none, light, chaos, or a list: kill-ps=10m,drop=1%,power=1h,tiny-queues")
       ->group("Simulation");
   verb->add_option("--profile", flags->profile,
-                   "A built-in job with its faults, or all of them: chaos, moves, damage, ...")
+                   "Run a built-in job with its faults: chaos, moves, damage, ..., or all")
       ->default_str("")
       ->group("Simulation");
   verb->add_option("--ps", flags->ps,
-                   "Parameter servers (0: as the job says; counter: 4; model: 2)")
+                   "Number of parameter servers (0: the value in the job; counter: 4; model: 2)")
       ->group("Simulation");
   verb->add_option("--workers", flags->workers,
-                   "Workers (0: as the job says; counter: 8; model: 6)")
+                   "Number of workers (0: the value in the job; counter: 8; model: 6)")
       ->group("Simulation");
   verb->add_option("--ps-cores", flags->ps_cores, "Cores of each ps (0: 1; model: 2)")
       ->group("Simulation");
   verb->add_option("--message-bytes", flags->message_bytes,
-                   "Rows of a worker's pull or push; larger ones are cut (0: 1 MiB; model: 96)")
+                   "Maximum size in bytes of a worker's pull or push; larger ones are split (0: 1 "
+                   "MiB; model: 96)")
       ->group("Simulation");
   verb->add_option("--inputs", flags->inputs,
                    "Input processes (default: cluster.input_workers of the job; counter: 0)")
       ->default_str("")
       ->group("Simulation");
   verb->add_option("--batch-ms", flags->batch_ms,
-                   "Milliseconds in which a worker computes a batch (0: chosen)")
+                   "Time in milliseconds to compute a batch (0: chosen by the seed)")
       ->group("Simulation");
   verb->add_option("--limit", flags->limit_s,
-                   "Seconds of cluster time within which the job must end (0: none)")
+                   "Maximum simulated time of the job in seconds (0: no limit)")
       ->group("Simulation");
-  verb->add_option("--trace", flags->trace, "Writes what happened for Perfetto or chrome://tracing")
+  verb->add_option("--trace", flags->trace, "Write a trace for Perfetto or chrome://tracing")
       ->default_str("")
       ->group("Simulation");
-  verb->add_option("--without", flags->without, "Kinds of faults to leave out")
+  verb->add_option("--without", flags->without, "Kinds of faults to omit")
       ->default_str("")
       ->group("Replay");
-  verb->add_option("--moments", flags->moments,
-                   "Only these of the seed's faults that happen at a moment")
+  verb->add_option("--moments", flags->moments, "Inject only these of the seed's timed faults")
       ->default_str("")
       ->group("Replay");
-  verb->add_flag("--no-shrink", flags->no_shrink, "Report a failure with all its faults")
+  verb->add_flag("--no-shrink", flags->no_shrink, "Report a failure without minimizing its faults")
       ->group("Replay");
-  verb->add_option("--failures", flags->failures, "Ends a run of many seeds after so many failures")
+  verb->add_option("--failures", flags->failures, "Stop after this number of failing seeds")
       ->group("Replay");
   verb->add_flag("--fresh", flags->fresh,
-                 "Begin anew: removes what the run folder holds (without faults)")
+                 "Start a new run: remove the contents of the run folder (only without faults)")
       ->group("Job");
-  verb->add_option("--set", flags->common.set, "Override any key of the job")
+  verb->add_option("--set", flags->common.set, "Override a key of the job")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->group("Job");
   add_output_flags(*verb, flags->common);
   verb->footer(
-      "Examples:\n"
-      "  downpour sim job.toml --workers 8 --ps 4                         trains in virtual time, "
-      "leaves a model\n"
-      "  downpour sim job.toml --workers 8 --ps 4 --faults kill-ps=10m    what if a ps dies every "
-      "ten minutes\n"
-      "  downpour sim job.toml --seed 7 --faults chaos --trace out.json   what can go wrong does\n"
-      "  downpour sim --counter --seeds 1..1000 --faults chaos            is anything lost or "
-      "doubled\n"
-      "  downpour sim --model --seeds 1..100 --faults chaos               is any optimizer state "
-      "wrong\n"
-      "  downpour sim --profile all --seeds 1..1000                       under each kind of "
-      "trouble, and do all fences act");
+      "Examples:\n  downpour sim job.toml --workers 8 --ps 4                         train in "
+      "virtual time and save a model\n  downpour sim job.toml --workers 8 --ps 4 --faults "
+      "kill-ps=10m    kill a ps every ten minutes\n  downpour sim job.toml --seed 7 --faults chaos "
+      "--trace out.json   inject all common faults, write a trace\n  downpour sim --counter "
+      "--seeds 1..1000 --faults chaos            check that no record is lost or counted twice\n  "
+      "downpour sim --model --seeds 1..100 --faults chaos               check the optimizer "
+      "state\n  downpour sim --profile all --seeds 1..1000                       run every fault "
+      "profile, check all fences");
   verb->callback([flags, &status] { status = simulate(*flags); });
 }
 

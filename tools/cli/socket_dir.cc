@@ -132,7 +132,8 @@ Result<SocketDir> SocketDir::create(const std::vector<std::string>& parents) {
   for (const std::string& parent : parents) {
     if (parent.size() > kParentBytesMax) {
       reasons += str(reasons.empty() ? "" : "; ", parent, ": ", parent.size(),
-                     " bytes, and the path of a socket leaves room for ", kParentBytesMax);
+                     " bytes; because of the limit for socket paths it may have at most ",
+                     kParentBytesMax);
       continue;
     }
     remove_stale_socket_dirs(parent);
@@ -140,13 +141,12 @@ Result<SocketDir> SocketDir::create(const std::vector<std::string>& parents) {
     if (made) return made;
     reasons += str(reasons.empty() ? "" : "; ", parent, ": ", made.error().what);
   }
-  return Error{
-      ErrorCode::kCannotCreate,
-      str("no folder for the sockets of the local processes could be made (", reasons, ")"),
-      parents.empty() ? "" : parents.front(),
-      str("set TMPDIR to a writable folder of at most ", kParentBytesMax,
-          " bytes, or use --transport tcp"),
-      "DP-5003"};
+  return Error{ErrorCode::kCannotCreate,
+               str("can't create a folder for the sockets of the local processes (", reasons, ")"),
+               parents.empty() ? "" : parents.front(),
+               str("set TMPDIR to a writable folder of at most ", kParentBytesMax,
+                   " bytes, or use --transport tcp"),
+               "DP-5003"};
 }
 
 SocketDir::~SocketDir() {

@@ -58,27 +58,30 @@ int synth(SynthFlags flags) {
 void add_synth(CLI::App& app, int& status) {
   auto flags = std::make_shared<SynthFlags>();
   CLI::App* verb = app.add_subcommand("synth",
-                                      "Make click data from a known model, and print the best AUC "
-                                      "and logloss that any model can reach on it");
+                                      "Generate click data from a known model, and print the best "
+                                      "AUC and logloss that a model can reach on it");
   verb->option_defaults()->always_capture_default();
   SynthOptions& o = flags->options;
-  verb->add_option("file", flags->path, "Where to write")->required();
-  verb->add_option("--rows", o.rows, "Records")->group("Data");
-  verb->add_option("--numeric", o.numeric, "Numeric fields, normally distributed")->group("Data");
-  verb->add_option("--categorical", o.categorical, "Categorical fields, Zipf-distributed")
+  verb->add_option("file", flags->path, "Output file")->required();
+  verb->add_option("--rows", o.rows, "Number of records")->group("Data");
+  verb->add_option("--numeric", o.numeric, "Number of numeric fields, normally distributed")
       ->group("Data");
-  verb->add_option("--ids", o.ids, "Different ids of each categorical field")->group("Data");
-  verb->add_option("--zipf", o.zipf, "Exponent of the ids' distribution")->group("Data");
+  verb->add_option("--categorical", o.categorical, "Number of categorical fields, Zipf-distributed")
+      ->group("Data");
+  verb->add_option("--ids", o.ids, "Number of distinct ids of each categorical field")
+      ->group("Data");
+  verb->add_option("--zipf", o.zipf, "Exponent of the Zipf distribution")->group("Data");
   verb->add_option("--seed", o.seed, "Seed of the model that generates the data")->group("Data");
-  verb->add_option("--stream", o.stream,
-                   "Other rows of the same model: 0 for training, 1 for a test file")
+  verb->add_option(
+          "--stream", o.stream,
+          "Stream of rows from the same model: for example 0 for training, 1 for a test file")
       ->group("Data");
-  verb->add_option("--format", flags->format, "auto: by the file's name")
+  verb->add_option("--format", flags->format, "auto: chosen by the file name")
       ->check(CLI::IsMember({"auto", "tsv", "csv", "libsvm"}))
       ->group("Output");
-  verb->add_flag("--json", flags->json, "Print what was made as JSON")->group("Output");
+  verb->add_flag("--json", flags->json, "Print a summary as JSON")->group("Output");
   verb->add_option("--threads", flags->threads,
-                   "Threads (0: all cores allowed); the bytes are the same for any number")
+                   "Number of threads (0: all allowed cores); the output does not depend on it")
       ->group("Output");
   verb->footer(
       "Examples:\n  downpour synth train.tsv --rows 1000000\n  downpour synth test.tsv --rows "

@@ -43,26 +43,26 @@ int train(const TrainFlags& flags) {
 
 void add_train(CLI::App& app, int& status) {
   auto flags = std::make_shared<TrainFlags>();
-  CLI::App* verb = app.add_subcommand("train", "Train a job file, or a data file without a job");
+  CLI::App* verb = app.add_subcommand(
+      "train", "Train the model of a job file, or a default model on a data file");
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job,
-                   "A job (.toml), or a data file: its format is found out and a job chosen for it")
+                   "Job file (.toml), or data file: its format is detected and a job is generated")
       ->required();
   verb->add_flag(
       "--fresh", flags->fresh,
-      "Begin anew: removes what the run folder holds. Otherwise a run goes on where it stopped");
+      "Start a new run: remove the contents of the run folder. Without it, a stopped run resumes");
   verb->add_flag("--takeover", flags->takeover,
-                 "Take the run from a chief that hangs and can't be ended");
+                 "Take over the run from a chief that hangs and can't be stopped");
   verb->add_flag("--dry-run", flags->dry_run,
-                 "Print the effective job, the shards and the memory per ps; do nothing");
+                 "Print the effective job, the shards and the memory per ps, and exit");
   add_job_flags(*verb, flags->common);
   add_output_flags(*verb, flags->common);
   verb->footer(
-      "Examples:\n"
-      "  downpour train clicks.libsvm                     a model for a file, nothing else needed\n"
-      "  downpour train job.toml                          everything in one process\n"
-      "  downpour train job.toml --ps 2 --workers 2       processes of this machine, over ipc\n"
-      "  downpour train job.toml --set train.epochs=10    goes on, if the run is there already");
+      "Examples:\n  downpour train clicks.libsvm                     train a default model on a "
+      "file\n  downpour train job.toml                          train in one process\n  downpour "
+      "train job.toml --ps 2 --workers 2       train with several local processes, over ipc\n  "
+      "downpour train job.toml --set train.epochs=10    resume the run, if it exists");
   verb->callback([flags, &status] { status = train(*flags); });
 }
 

@@ -76,7 +76,7 @@ Result<void> show_count(const DataSet& set, const LookOptions& options, std::ost
     out << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
     return {};
   }
-  std::vector<std::vector<std::string>> rows = {{"file", "records", "bytes", "a record"}};
+  std::vector<std::vector<std::string>> rows = {{"file", "records", "bytes", "bytes per record"}};
   if (counts.size() > 1) counts.push_back(all);
   for (const FileCount& file : counts) {
     const double mean = file.records == 0 ? 0 : double(file.bytes) / double(file.records);

@@ -33,9 +33,9 @@ DataFormat format_by_head(const std::string& path) {
 Result<DataSet> open_job(const std::string& path, const DataSetOptions& options) {
   DP_TRY(chief::GivenJob given, chief::load_given_job(path, options.overrides));
   if (given.loaded.job.data.source.is_program()) {
-    return Error{ErrorCode::kUsage, "this job's data is what a program writes, not files", path,
-                 "start the program by hand to look at it; downpour train JOB --dry-run shows how "
-                 "it is cut"};
+    return Error{
+        ErrorCode::kUsage, "the source of this job is a program, not files", path,
+        "run the program by hand to see its output; downpour train JOB --dry-run shows its shards"};
   }
   DataSet set{.job = std::move(given.loaded.job),
               .from_job = true,
@@ -70,8 +70,8 @@ Result<DataSet> open_data_set(const std::vector<std::string>& names,
   const bool job = std::any_of(names.begin(), names.end(),
                                [](const std::string& name) { return name.ends_with(".toml"); });
   if (job && names.size() > 1) {
-    return Error{ErrorCode::kUsage, "name one job file, or data files, not both", names.back(),
-                 "a job's own data.source lists its files"};
+    return Error{ErrorCode::kUsage, "give either one job file or data files", names.back(),
+                 "the data files of a job are in its data.source"};
   }
   if (job) return open_job(names[0], options);
 

@@ -86,17 +86,19 @@ class RowDecoder final : public RecordDecoder {
       out.count = data::elements_of(field.shape);
       if (end == nullptr || *end != '\0' || first > array.array.row_elements ||
           out.count > array.array.row_elements - first) {
-        return Error{ErrorCode::kConfig,
-                     str("field ", field.name, ": its elements go beyond a row of ",
-                         array.array.row_elements),
-                     str("data.fields.", field.name), "mend `column` or `shape`"};
+        return Error{
+            ErrorCode::kConfig,
+            str("field ", field.name,
+                ": its elements end after the end of the row, which has this many elements: ",
+                array.array.row_elements),
+            str("data.fields.", field.name), "correct `column` or `shape`"};
       }
       out.first_byte += size_t(first) * array.array.type.bytes;
       return out;
     }
     return Error{ErrorCode::kNoInput,
                  str("field ", field.name, ": there is no array ", name, " in ", path),
-                 str("data.fields.", field.name), "name it with `path`"};
+                 str("data.fields.", field.name), "set the name of the array as `path`"};
   }
 
   static bool add(const Stretch& stretch, const char* row, FieldValues& to) {
@@ -201,8 +203,8 @@ Result<std::unique_ptr<RecordDecoder>> make_decoder(const DataSpec& data, const 
     case DataFormat::kAuto:
       break;
   }
-  return Error{ErrorCode::kConfig, "the data's format is not decided", "data.format",
-               "name it: --format csv, say"};
+  return Error{ErrorCode::kConfig, "the format of the data is not known", "data.format",
+               "for example --format csv"};
 }
 
 }  // namespace downpour::tools

@@ -9,8 +9,7 @@
 namespace downpour::tools {
 namespace {
 
-constexpr const char* kExampleHint =
-    "is data.record right? Otherwise mend the file, or leave bad records out";
+constexpr const char* kExampleHint = "check data.record, correct the file, or skip bad records";
 
 bool add_value(FieldValues& to, int64_t value) { return to.add(value); }
 bool add_value(FieldValues& to, float value) { return to.add_real(double(value), true); }
@@ -60,7 +59,7 @@ class ExampleDecoder final : public RecordDecoder {
           return reason == nullptr;
         },
         malformed);
-    if (malformed) fault = {.reason = "is no tf.train.Example", .hint = kExampleHint};
+    if (malformed) fault = {.reason = "is not a tf.train.Example", .hint = kExampleHint};
     return good;
   }
 
@@ -70,7 +69,7 @@ class ExampleDecoder final : public RecordDecoder {
     for (const char *p = feature.data(), *end = p + feature.size(); p < end;) {
       data::WireField list;
       if ((p = data::parse_wire_field(p, end, list)) == nullptr)
-        return "is no feature of a tf.train.Example";
+        return "is not a feature of a tf.train.Example";
       bool malformed = false;
       const auto take = [&](auto value) { return add_value(to, value); };
       if (list.tag == data::kInt64List) {
@@ -88,7 +87,7 @@ class ExampleDecoder final : public RecordDecoder {
       } else if (list.tag == data::kBytesList) {
         data::each_bytes(list.bytes, take, malformed);
       }
-      if (malformed) return "is no list of values";
+      if (malformed) return "is not a list of values";
       if (reason != nullptr) return reason;
     }
     return nullptr;
@@ -106,8 +105,9 @@ class TensorDecoder final : public RecordDecoder {
       uint64_t first = 0;
       const std::string& column = field.spec.column;
       if (!column.empty() && data::parse_uint(column.c_str(), first) != &*column.end()) {
-        return Error{ErrorCode::kConfig, str("field ", field.name, ": column wants a number"),
-                     str("data.fields.", field.name), "column = \"0\": the element that begins it"};
+        return Error{ErrorCode::kConfig, str("field ", field.name, ": `column` must be a number"),
+                     str("data.fields.", field.name),
+                     "set the index of its first element, for example column = \"0\""};
       }
       const bool part = !column.empty();
       out->stretches_.push_back({first, part ? data::elements_of(field.shape) : UINT64_MAX});

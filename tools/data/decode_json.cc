@@ -7,7 +7,7 @@ namespace {
 
 namespace json = data::json;
 
-constexpr const char* kJsonHint = "a line is one JSON object; or leave bad records out";
+constexpr const char* kJsonHint = "each line must be one JSON object; or skip bad records";
 constexpr int kNestedMax = 16;
 
 class JsonDecoder final : public RecordDecoder {
@@ -27,8 +27,7 @@ class JsonDecoder final : public RecordDecoder {
     if (error == json::kSuccess) error = document.get_object().get(object);
     if (error == json::kSuccess) error = read_object(object, "", 0, values, fault);
     if (error == json::kSuccess && !document.current_location().error()) {
-      fault = {
-          .reason = "has more text after its JSON object", .text = record.bytes, .hint = kJsonHint};
+      fault = {.reason = "has text after its JSON object", .text = record.bytes, .hint = kJsonHint};
       return false;
     }
     if (error == json::kSuccess) return true;
@@ -88,7 +87,7 @@ class JsonDecoder final : public RecordDecoder {
         if (const json::ErrorCode error = element.get(inner)) return error;
         if (const json::ErrorCode error = inner.type().get(inner_type)) return error;
         if (inner_type == json::Type::null || inner_type == json::Type::object)
-          return odd("is a list of something else than values", fault);
+          return odd("is a list that contains null or an object", fault);
         if (const json::ErrorCode error = read_value(inner, inner_type, depth + 1, to, fault))
           return error;
       }
@@ -115,7 +114,7 @@ class JsonDecoder final : public RecordDecoder {
       if (const json::ErrorCode error = value.get_bool().get(flag)) return error;
       fits = to.add(int64_t(flag));
     }
-    return fits ? json::kSuccess : odd("is a list of numbers and texts", fault);
+    return fits ? json::kSuccess : odd("is a list that mixes numbers and strings", fault);
   }
 
   json::Parser parser_;

@@ -11,7 +11,7 @@
 namespace downpour::tools {
 namespace {
 
-constexpr const char* kLineHint = "mend the line, or leave bad records out";
+constexpr const char* kLineHint = "correct the line, or skip bad records";
 
 bool bad_line(const char* reason, std::string_view line, data::Fault& fault) {
   fault = {.reason = reason, .text = line, .hint = kLineHint};
@@ -52,7 +52,7 @@ class TableDecoder final : public RecordDecoder {
         return Error{
             ErrorCode::kConfig,
             str("field ", field.name, ": there is no column \"", field.spec.source_name(), "\""),
-            path, "see the columns: downpour data head"};
+            path, "downpour data head shows the columns"};
       }
       out->cell_of_.push_back(size_t(found - columns.begin()));
     }
@@ -72,7 +72,8 @@ class TableDecoder final : public RecordDecoder {
     begin(values);
     size_t count = 0;
     if (!data::split_line(record.bytes, delimiter_, quotes_, cells_, count, store_))
-      return bad_line("has a quote that is not closed, or text after one", record.bytes, fault);
+      return bad_line("has a quote that is not closed, or text after a closing quote", record.bytes,
+                      fault);
     if (count != cells_.size()) {
       return bad_line(count < cells_.size() ? "has fewer columns than there are names"
                                             : "has more columns than there are names",
@@ -200,10 +201,10 @@ class LibsvmDecoder final : public RecordDecoder {
     }
     p = data::parse_uint(p, key);
     if (p == nullptr || *p != ':' || key > uint64_t(INT64_MAX))
-      return bad_line("has a feature whose key is no number", line, fault);
+      return bad_line("has a feature whose key is not a number", line, fault);
     p = data::parse_float(p + 1, value);
     if (p == nullptr || p != word.data() + word.size())
-      return bad_line("has a feature whose value is no finite number", line, fault);
+      return bad_line("has a feature whose value is not a finite number", line, fault);
     to.integers.push_back(int64_t(key));
     to.reals.push_back(double(value));
     return true;

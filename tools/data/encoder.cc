@@ -30,11 +30,11 @@ bool refuse(const char* reason, const ValueField& field, data::Fault& fault) {
 bool fits(const ValueField& field, const FieldValues& values, data::Fault& fault) {
   const bool number = values.kind == ValueKind::kInteger || values.kind == ValueKind::kReal;
   if (field.kind == ValueKind::kReal ? !number : field.kind != values.kind)
-    return refuse("holds another kind of value than the first records", field, fault);
+    return refuse("has another type of value than in the first records", field, fault);
   if (field.kind == ValueKind::kPairs) return true;
   const bool any = field.spec.is_bag() || (field.shape.size() == 1 && field.shape[0] < 0);
   if (any || values.count() == data::elements_of(field.shape)) return true;
-  return refuse("has not as many values as the first records", field, fault);
+  return refuse("has another number of values than in the first records", field, fault);
 }
 
 bool as_float(double value, float& to) {
@@ -42,15 +42,16 @@ bool as_float(double value, float& to) {
   return std::isfinite(to) || !std::isfinite(value);
 }
 
-constexpr const char* kBeyondFloat = "has a number beyond a 32-bit float";
+constexpr const char* kBeyondFloat = "has a number that exceeds a 32-bit float";
 
 class ExampleEncoder final : public RecordEncoder {
  public:
   static Result<std::unique_ptr<RecordEncoder>> make(const std::vector<ValueField>& fields) {
     for (const ValueField& field : fields) {
       if (field.kind == ValueKind::kNone) {
-        return cannot_say(DataFormat::kTfrecord, field, "its values are of several kinds, or none",
-                          "declare it in a job file: type = \"string\", say");
+        return cannot_say(DataFormat::kTfrecord, field,
+                          "its values have several types, or all are missing",
+                          "declare the field in a job file, for example with type = \"string\"");
       }
     }
     auto out = std::make_unique<ExampleEncoder>();
@@ -111,11 +112,10 @@ class JsonEncoder final : public RecordEncoder {
       if (each.missing() && !each.list) continue;
       for (const double value : each.reals) {
         if (!std::isfinite(value))
-          return refuse("is a number that JSON has not", fields_[i], fault);
+          return refuse("is a number that JSON can't represent", fields_[i], fault);
       }
       for (const std::string_view text : each.texts) {
-        if (!is_utf8(text))
-          return refuse("is no UTF-8, which a JSON text must be", fields_[i], fault);
+        if (!is_utf8(text)) return refuse("is not UTF-8, as JSON requires", fields_[i], fault);
       }
       out.append(any ? ", " : "").append(names_[i]).append(": ");
       append_json_value(out, each, fields_[i].shape.empty() && !each.list);
@@ -142,13 +142,15 @@ class TableEncoder final : public RecordEncoder {
     out->fields_ = fields;
     for (const ValueField& field : fields) {
       if (field.kind == ValueKind::kPairs || !field.shape.empty()) {
-        return cannot_say(format, field, "a record holds more than one value of it, a cell one",
+        return cannot_say(format, field,
+                          "it has several values per record, but a cell holds one value",
                           "write tfrecord or jsonl: --to tfrecord");
       }
       if (&field != &fields.front()) out->preamble_ += out->delimiter_;
       data::Fault fault;
       if (!out->append_text(field.name, field, out->preamble_, fault))
-        return cannot_say(format, field, "its name does not fit in a header", "rename it in a job");
+        return cannot_say(format, field, "its name can't be written in a header",
+                          "rename the field in a job");
     }
     out->preamble_ += '\n';
     return std::unique_ptr<RecordEncoder>(std::move(out));
@@ -162,14 +164,16 @@ class TableEncoder final : public RecordEncoder {
       const FieldValues& each = values[i];
       if (each.missing()) continue;
       if (each.count() != 1)
-        return refuse("has not as many values as the first records", fields_[i], fault);
+        return refuse("has another number of values than in the first records", fields_[i], fault);
       if (each.kind == ValueKind::kInteger) append_number(out, each.integers[0]);
       if (each.kind == ValueKind::kReal) append_number(out, each.reals[0], each.single);
       if (each.kind == ValueKind::kText && !append_text(each.texts[0], fields_[i], out, fault))
         return false;
     }
     if (out.size() == begin && quotes_) out += "\"\"";  // readers skip an empty line
-    if (out.size() == begin) return refuse("is missing, and alone in its line", fields_[0], fault);
+    if (out.size() == begin)
+      return refuse("is missing and the only field, which would give an empty line", fields_[0],
+                    fault);
     out += '\n';
     return true;
   }
@@ -178,10 +182,13 @@ class TableEncoder final : public RecordEncoder {
   bool append_text(std::string_view text, const ValueField& field, std::string& out,
                    data::Fault& fault) const {
     const bool broken = text.find_first_of("\n\r") != std::string_view::npos;
-    if (broken && !breaks_) return refuse("holds a line break, which a cell can't", field, fault);
+    if (broken && !breaks_)
+      return refuse("contains a line break, which a cell of this format can't contain", field,
+                    fault);
     const bool apart = broken || text.find(delimiter_) != std::string_view::npos;
     if (!quotes_) {
-      if (apart) return refuse("holds a tab, which a cell can't", field, fault);
+      if (apart)
+        return refuse("contains a tab, which a cell of this format can't contain", field, fault);
       out += text;
       return true;
     }
@@ -218,19 +225,19 @@ class LibsvmEncoder final : public RecordEncoder {
       const bool numbers = field.kind == ValueKind::kInteger || field.kind == ValueKind::kReal;
       if (field.name == label) {
         if (!numbers || !field.shape.empty())
-          return cannot_say(format, field, "a label is one number",
-                            "name another field: --target NAME");
+          return cannot_say(format, field, "a label must be one number",
+                            "choose another field: --target NAME");
         out->label_ = i;
         continue;
       }
       const bool any = field.shape.size() == 1 && field.shape[0] < 0;
       if ((!numbers && field.kind != ValueKind::kPairs) ||
           (any && field.kind != ValueKind::kPairs)) {
-        return cannot_say(format, field,
-                          numbers
-                              ? "its values are of any number, and a feature has a number"
-                              : str("it holds ", kind_name(field.kind), ", features are numbers"),
-                          "write tfrecord or jsonl; or leave it out of a job's data.fields");
+        return cannot_say(
+            format, field,
+            numbers ? "it has a variable number of values, but a feature has one value"
+                    : str("it contains ", kind_name(field.kind), ", but features are numbers"),
+            "write tfrecord or jsonl; or omit the field from data.fields of a job");
       }
       out->first_.resize(fields.size());
       out->first_[i] = next;
@@ -238,9 +245,8 @@ class LibsvmEncoder final : public RecordEncoder {
     }
     out->first_.resize(fields.size());
     if (out->label_ == SIZE_MAX) {
-      return Error{ErrorCode::kConfig,
-                   str("there is no field ", label, ", which libsvm's label is"), "data.fields",
-                   "name the field that is the label: --target NAME"};
+      return Error{ErrorCode::kConfig, str("there is no field ", label, "for the label of libsvm"),
+                   "data.fields", "set the field that is the label: --target NAME"};
     }
     return std::unique_ptr<RecordEncoder>(std::move(out));
   }
@@ -249,7 +255,7 @@ class LibsvmEncoder final : public RecordEncoder {
               data::Fault& fault) override {
     const FieldValues& label = values[label_];
     if (label.missing())
-      return refuse("is missing, and a line begins with it", fields_[label_], fault);
+      return refuse("is missing, but each line starts with it", fields_[label_], fault);
     if (!fits(fields_[label_], label, fault)) return false;
     append(label, 0, out);
     for (size_t i = 0; i < fields_.size(); ++i) {
@@ -258,7 +264,7 @@ class LibsvmEncoder final : public RecordEncoder {
       for (size_t v = 0; v < values[i].count(); ++v) {
         const bool pairs = values[i].kind == ValueKind::kPairs;
         const double value = pairs ? values[i].reals[v] : values[i].number(v);
-        if (!std::isfinite(value)) return refuse("is no finite number", fields_[i], fault);
+        if (!std::isfinite(value)) return refuse("is not a finite number", fields_[i], fault);
         if (value == 0 && !pairs) continue;  // a feature that the line lacks is 0
         out += ' ';
         append_number(out, pairs ? values[i].integers[v] : int64_t(first_[i] + v));
@@ -296,14 +302,15 @@ class ArrayEncoder final : public RecordEncoder {
       if (!numbers || any) {
         return cannot_say(
             DataFormat::kNpy, field,
-            any ? "its records hold different numbers of values, and rows are alike"
-                : str("it holds ", kind_name(field.kind), ", and arrays hold numbers"),
-            "write tfrecord or jsonl; or leave it out of a job's data.fields");
+            any ? "its number of values varies, but all rows of an array have the same length"
+                : str("it contains ", kind_name(field.kind), ", but arrays contain numbers"),
+            "write tfrecord or jsonl; or omit the field from data.fields of a job");
       }
       const bool usable =
           !field.name.empty() && field.name[0] != '.' && field.name.find('/') == std::string::npos;
       if (!usable)
-        return cannot_say(DataFormat::kNpy, field, "its name is no file's", "rename it in a job");
+        return cannot_say(DataFormat::kNpy, field, "its name can't be a file name",
+                          "rename the field in a job");
       ArrayForm& form = out->arrays_.emplace_back();
       form.file = field.name + ".npy";
       const bool wide = field.kind == ValueKind::kInteger || !field.single;
@@ -331,7 +338,7 @@ class ArrayEncoder final : public RecordEncoder {
       const FieldValues* each = &values[i];
       if (each->missing()) {
         if (!fallbacks_[i])
-          return refuse("is missing, and an array has a number in every place", field, fault);
+          return refuse("is missing, but an array needs a number for every record", field, fault);
         const uint64_t count = data::elements_of(field.shape);
         for (uint64_t v = 0; v < count; ++v) {
           field.kind == ValueKind::kInteger ? filled.add(int64_t(*fallbacks_[i]))
@@ -386,8 +393,8 @@ Result<std::unique_ptr<RecordEncoder>> make_encoder(DataFormat format,
                                                     const std::string& target, bool breaks) {
   if (fields.empty()) {
     return Error{ErrorCode::kConfig,
-                 "the fields of these data are not known, so they can't be converted",
-                 "data.fields", "write a job that declares them, and name it instead of the files"};
+                 "the data can't be converted, because their fields are not known", "data.fields",
+                 "write a job that declares the fields, and use it instead of the files"};
   }
   switch (format) {
     case DataFormat::kTfrecord:
@@ -402,8 +409,8 @@ Result<std::unique_ptr<RecordEncoder>> make_encoder(DataFormat format,
     case DataFormat::kNpy:
       return ArrayEncoder::make(fields);
     default:
-      return Error{ErrorCode::kUsage, str("nothing is converted to ", format_name(format)), "--to",
-                   "to tfrecord, jsonl, csv, tsv, libsvm or npy"};
+      return Error{ErrorCode::kUsage, str("conversion is not supported to ", format_name(format)),
+                   "--to", "use tfrecord, jsonl, csv, tsv, libsvm or npy"};
   }
 }
 

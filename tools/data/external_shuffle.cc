@@ -35,8 +35,8 @@ Error file_error(const char* operation, const std::string& folder, int error) {
       folder};
   if (error == ENOSPC || error == EDQUOT)
     result.hint =
-        "shuffling takes as much space again as the records: free some, or name another folder "
-        "with --temporary";
+        "a shuffle needs temporary space of the size of the data: free some space, or choose "
+        "another folder with --temporary";
   if (error == EMFILE || error == ENFILE)
     result.hint = "raise the limit of open files: ulimit -n 1024";
   if (error == EACCES || error == EPERM || error == EROFS) result.code = ErrorCode::kPermission;

@@ -140,7 +140,8 @@ std::string json_line(const plan::FileInfo& file, const RawRecord& record,
 }  // namespace
 
 Error interrupted_error() {
-  return Error{ErrorCode::kInterrupted, "stopped by a signal", "", "the same command begins anew"};
+  return Error{ErrorCode::kInterrupted, "stopped by a signal", "",
+               "run the command again to start over"};
 }
 
 bool is_utf8(std::string_view text) {

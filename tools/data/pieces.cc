@@ -17,8 +17,8 @@ Result<WorkerPlace> parse_worker(const std::string& text) {
     const auto count = std::from_chars(index.ptr + 1, end, out.count);
     if (count.ec == std::errc{} && count.ptr == end && out.index < out.count) return out;
   }
-  return Error{ErrorCode::kUsage, str("--worker wants index/count, not `", text, "`"), "",
-               "of four workers the first: --worker 0/4"};
+  return Error{ErrorCode::kUsage, str("--worker needs INDEX/COUNT, not `", text, "`"), "",
+               "for example --worker 0/4 for the first of four workers"};
 }
 
 Result<CutData> cut_data(const DataSet& set, Numbers numbers) {

@@ -16,7 +16,7 @@ struct Share {
   uint64_t shards = 0, bytes = 0;
 };
 
-std::string percent(uint64_t part, uint64_t whole) {
+std::string rounded_percent(uint64_t part, uint64_t whole) {
   return str(whole == 0 ? 0 : (1000 * part / whole + 5) / 10, " %");
 }
 
@@ -33,7 +33,7 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
   out << cut.files.size() << (cut.files.size() == 1 ? " file, " : " files, ") << human_bytes(bytes)
       << ", in " << grouped(pieces.size()) << unit(pieces.size()) << " of about "
       << human_bytes(streamed ? bytes / pieces.size() : cut.shard_bytes);
-  if (shards != pieces.size()) out << ", joined to " << grouped(shards) << " shards";
+  if (shards != pieces.size()) out << ", joined into " << grouped(shards) << " shards";
   out << "; epoch " << epoch << "\n";
   std::vector<std::vector<std::string>> rows = {{"file", "shard", "worker", "from", "to", "bytes"}};
   const size_t shown =
@@ -48,21 +48,24 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
   if (shown < pieces.size())
     out << "... and " << grouped(pieces.size() - shown) << " more" << unit(pieces.size() - shown)
         << " (--limit 0 shows all)\n";
-  rows = {{"worker", "shards", "bytes", "of all"}};
+  rows = {{"worker", "shards", "bytes", "share"}};
   for (size_t w = 0; w < shares.size(); ++w)
     rows.push_back({str(w), grouped(shares[w].shards), human_bytes(shares[w].bytes),
-                    percent(shares[w].bytes, bytes)});
+                    rounded_percent(shares[w].bytes, bytes)});
   out << table_text(rows, /*left_columns=*/0);
-  out << data::sharding_text(data, cut.files) << "; these are the workers if all are equally fast"
-      << (streamed ? " and an input process reads for them" : "") << "\n";
-  if (!data.source.takes_all()) out << "note: of these records only the source's part is read\n";
+  out << data::sharding_text(data, cut.files)
+      << "; this assignment assumes that all workers are equally fast"
+      << (streamed ? " and that an input process reads for them" : "") << "\n";
+  if (!data.source.takes_all())
+    out << "note: the job reads only a part of these records (skip, take or shard of "
+           "data.source)\n";
   for (const plan::FileInfo& file : cut.files) {
     if (!file.is_cut() && file.bytes > cut.shard_bytes)
-      out << "note: " << file.path << " can't be cut, so one worker reads all of it\n";
+      out << "note: " << file.path << " can't be split, so one worker reads the whole file\n";
   }
   if (shards < shares.size())
-    out << "note: there are fewer shards than workers, so some have nothing to read: cut the files "
-           "with downpour shard, or set data.shard_records\n";
+    out << "note: there are fewer shards than workers, so some workers have nothing to read: split "
+           "the files with downpour shard, or lower data.shard_records\n";
 }
 
 Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, uint32_t workers,

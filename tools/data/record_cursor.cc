@@ -159,7 +159,7 @@ class RowCursor final : public RecordCursor {
         DP_TRY(const size_t n, arrays_[i].file->read_at(offset, to, bytes));
         if (n < bytes) {
           return Error{ErrorCode::kBadData, str("the file is shorter now: ", arrays_[i].where),
-                       arrays_[i].where, "it must not change while it is read"};
+                       arrays_[i].where, "the file must not change while it is read"};
         }
       }
       to += bytes;
@@ -187,8 +187,8 @@ void check_frame(RawRecord& record) {
   uint32_t crc;
   std::memcpy(&crc, record.bytes.data() + record.bytes.size(), sizeof crc);
   if (crc == data::masked_crc32c(record.bytes.data(), record.bytes.size())) return;
-  record.fault = {.reason = "fails its checksum",
-                  .hint = "copy or download the file again, or leave bad records out"};
+  record.fault = {.reason = "has a wrong checksum",
+                  .hint = "copy or download the file again, or skip bad records"};
 }
 
 Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,

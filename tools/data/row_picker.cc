@@ -37,7 +37,7 @@ Result<std::string_view> RowPicker::row(uint64_t number) {
              source.file->read_at(source.array.data_offset + number * bytes, to, bytes));
       if (n < bytes) {
         return Error{ErrorCode::kBadData, str("the file is shorter now: ", source.where),
-                     source.where, "it must not change while it is read"};
+                     source.where, "the file must not change while it is read"};
       }
     }
     to += bytes;

@@ -33,8 +33,9 @@ class PartialFolder {
     if (!out.wanted_.has_filename()) out.wanted_ = out.wanted_.parent_path();
     if (fs::exists(out.wanted_, error) &&
         !(fs::is_directory(out.wanted_, error) && fs::is_empty(out.wanted_, error))) {
-      return Error{ErrorCode::kCannotCreate, str("is there already, and not empty: ", wanted),
-                   wanted, "nothing is overwritten: name another folder, or remove this one"};
+      return Error{ErrorCode::kCannotCreate,
+                   str("the output folder exists and is not empty: ", wanted), wanted,
+                   "choose another folder, or remove this one"};
     }
     out.path_ = out.wanted_.parent_path() /
                 str(".", out.wanted_.filename().string(), ".partial-", ::getpid());
@@ -59,8 +60,9 @@ class PartialFolder {
     // rename(2) replaces an empty folder, but fails if the folder is not empty.
     if (std::rename(path_.c_str(), wanted_.c_str()) != 0) {
       return Error{ErrorCode::kCannotCreate,
-                   str("can't be named: ", std::generic_category().message(errno)),
-                   wanted_.string(), "nothing is overwritten: name another folder"};
+                   str("can't rename the temporary folder to the output folder: ",
+                       std::generic_category().message(errno)),
+                   wanted_.string(), "choose another folder"};
     }
     path_.clear();
     // The fsync makes the name survive a crash of the machine. A failure is ignored, because the
@@ -111,16 +113,18 @@ Result<void> check(const ShardRequest& request, const Transcription& how) {
   const auto wrong = [](const std::string& what, const std::string& flag, const std::string& hint) {
     return Error{ErrorCode::kUsage, what, flag, hint};
   };
-  if (request.shards == 0) return wrong("there must be a shard", "--shards", "--shards 1 merges");
+  if (request.shards == 0)
+    return wrong("the number of shards must be at least 1", "--shards",
+                 "--shards 1 merges all files into one");
   if (request.memory_bytes < kShardMemoryBytesMin)
-    return wrong("is less than the 64 MiB that it needs", "--memory", "--memory 256MB");
+    return wrong("the memory limit must be at least 64 MiB", "--memory",
+                 "for example --memory 256MB");
   if (request.compression != data::Compression::kNone && how.to == DataFormat::kNpy)
-    return wrong("arrays are read in place, so they are not compressed", "--compress",
-                 "leave it out");
+    return wrong("npy output can't be compressed, because arrays are read in place", "--compress",
+                 "remove the flag");
   if (request.index &&
       (how.to != DataFormat::kTfrecord || request.compression != data::Compression::kNone)) {
-    return wrong("only plain TFRecord files are cut by an index", "--index",
-                 "leave it out: records of other formats show where they begin");
+    return wrong("an index is only for uncompressed TFRecord files", "--index", "remove the flag");
   }
   return {};
 }
@@ -220,9 +224,9 @@ class Sharding {
     if (size.records < request_.shards && (request_.shards > 1 || request_.shuffle)) {
       if (size.records == 0) return none();
       return Error{ErrorCode::kUsage,
-                   str("there are ", size.records, " records, and ", request_.shards,
-                       " shards want at least one each"),
-                   "--shards", str("--shards ", size.records, " at most")};
+                   str("there are ", size.records, " records, but ", request_.shards,
+                       " shards need at least one record each"),
+                   "--shards", str("--shards ", size.records, " is the maximum")};
     }
     expected_ = size.records;
     cutter_.emplace(request_.shards, size.records, size.bytes,
@@ -231,7 +235,7 @@ class Sharding {
   }
   static Error none() {
     return Error{ErrorCode::kBadData, "there are no records", "",
-                 "is the format right? --format names it"};
+                 "check the format, and set it with --format"};
   }
 
   Result<void> add(std::string_view record) {
@@ -279,7 +283,8 @@ class Sharding {
     return Error{ErrorCode::kBadData,
                  str("the data changed while they were read: there were ", expected_,
                      " records, then ", summary_.records),
-                 set_.files.front().path, "let whatever writes them come to its end first"};
+                 set_.files.front().path,
+                 "wait until the program that writes the files has finished"};
   }
 
   const DataSet& set_;
@@ -311,16 +316,16 @@ Result<std::string> shard_name(const std::string& pattern, const std::string& na
       continue;
     }
     const size_t end = pattern.find('}', i);
-    if (end == std::string::npos) return wrong("a { without its }");
+    if (end == std::string::npos) return wrong("the pattern has a { without a }");
     std::string place = pattern.substr(i + 1, end - i - 1), width;
     if (const size_t colon = place.find(':'); colon != std::string::npos) {
       width = place.substr(colon + 1);
       place.resize(colon);
     }
     if (width.size() > 2 || width.find_first_not_of("0123456789") != std::string::npos)
-      return wrong("a width is a number below 100");
+      return wrong("the width in the pattern must be a number below 100");
     if (place != "index" && place != "count" && place != "name")
-      return wrong(str("{", place, "} is none of {index}, {count}, {name}"));
+      return wrong(str("{", place, "} is not one of {index}, {count}, {name}"));
     std::string text = place == "name" ? name : std::to_string(place == "index" ? index : count);
     const size_t wanted = width.empty() ? 0 : size_t(std::stoi(width));
     if (place != "name" && text.size() < wanted) text.insert(0, wanted - text.size(), '0');
@@ -328,9 +333,10 @@ Result<std::string> shard_name(const std::string& pattern, const std::string& na
     out += text;
     i = end;
   }
-  if (count > 1 && !has_index) return wrong("all shards would have one name without {index}");
+  if (count > 1 && !has_index)
+    return wrong("the pattern needs {index}, because each shard needs its own name");
   if (out.find('/') != std::string::npos || out.empty() || out[0] == '.')
-    return wrong("is no name of a file");
+    return wrong("the pattern does not give a valid file name");
   return out;
 }
 

@@ -126,10 +126,11 @@ std::string stats_text(const std::vector<ValueField>& fields, const std::vector<
     any_pairs |= s.pairs > 0;
   }
   std::string out = table_text(rows, 4);
-  out += grouped(records) + " records; the histogram goes from min to max\n";
-  if (any_text) out += "of texts min, max, mean, std and histogram are those of their bytes\n";
+  out += grouped(records) + " records; the histogram spans min to max\n";
+  if (any_text) out += "for text, min, max, mean, std and histogram refer to the length in bytes\n";
   if (any_pairs)
-    out += "of pairs distinct and top values are of the keys, the others of their values\n";
+    out +=
+        "for pairs, distinct and top values refer to the keys, the other columns to the values\n";
   return out;
 }
 

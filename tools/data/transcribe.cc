@@ -70,23 +70,23 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
                     .target = target_of(set, target)};
   if (how.to == DataFormat::kMnist) {
     return Error{ErrorCode::kUsage, "images can't be written as an idx file", "--to",
-                 "choose what to make of them: --to npy, or --to tfrecord"};
+                 "choose another format: --to npy or --to tfrecord"};
   }
   DP_TRY(const SharedHeader header, header_of(set));
   if (header.other != nullptr && to == DataFormat::kAuto) {
     return Error{ErrorCode::kBadData,
-                 str("the files' headers differ, so their lines don't belong together: ",
+                 str("the headers of the files differ, so their lines can't be merged: ",
                      set.files.front().path, ", ", header.other->path),
                  header.other->path,
-                 str("convert them, which goes by names: --to ", format_name(data.format),
-                     " writes the first file's order")};
+                 str("convert the files, which matches columns by name: --to ",
+                     format_name(data.format), " writes the column order of the first file")};
   }
   how.converted = how.to != written_as(data.format) || header.other != nullptr;
   if (how.converted && !data.program.empty()) {
     return Error{ErrorCode::kUnsupported,
-                 "the job's columns are those that data.program writes, and files are converted "
-                 "without it",
-                 "--to", "leave it out, or name the files instead of the job"};
+                 "the job declares the columns of data.program's output, but shard converts the "
+                 "original files",
+                 "--to", "remove --to, or give the files instead of the job"};
   }
   if (!how.converted) {
     if (is_lines(data)) {
@@ -137,8 +137,8 @@ Result<void> Transcriber::enter_file() {
                  });
   if (alike) return {};
   return Error{ErrorCode::kBadData,
-               str("its arrays are not those of the first source: ", file_->path), file_->path,
-               "names, types and shapes of the rows must be the same"};
+               str("its arrays differ from the arrays of the first source: ", file_->path),
+               file_->path, "names, types and shapes of the rows must be the same"};
 }
 
 bool Transcriber::transcribe(const RawRecord& record, std::string_view& bytes, data::Fault& fault) {

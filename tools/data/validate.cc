@@ -191,7 +191,7 @@ void print_text(const Findings& findings, std::ostream& out) {
       << ": " << grouped(findings.records - findings.bad.count) << " good, "
       << grouped(findings.bad.count) << " bad";
   if (findings.filtered > 0)
-    out << " (" << grouped(findings.filtered) << " of the good ones the filter leaves out)";
+    out << " (" << grouped(findings.filtered) << " of the good records are filtered out)";
   if (findings.unreadable > 0)
     out << "; " << findings.unreadable << (findings.unreadable == 1 ? " file" : " files")
         << " could not be read to the end";

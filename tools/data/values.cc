@@ -54,13 +54,13 @@ void conclude(const Met& met, bool table, ValueField& field) {
 const char* kind_name(ValueKind kind) {
   switch (kind) {
     case ValueKind::kNone:
-      return "values of several kinds";
+      return "values of several types";
     case ValueKind::kInteger:
       return "integers";
     case ValueKind::kReal:
       return "numbers";
     case ValueKind::kText:
-      return "texts";
+      return "strings";
     case ValueKind::kPairs:
       return "keys with values";
   }
@@ -115,8 +115,8 @@ size_t RecordDecoder::place_of(std::string_view name, std::vector<FieldValues>& 
 bool RecordDecoder::refuse(std::string_view name, data::Fault& fault) {
   refused_ = name;
   fault = {.reason = unnamed_ == Unnamed::kRefuse
-                         ? "is here, and in none of the first records"
-                         : "is one field more than the 10,000 there may be",
+                         ? "is not in any of the first records, from which the fields were detected"
+                         : "exceeds the maximum of 10,000 fields",
            .field = &refused_,
            .hint = "declare the fields in a job file: data.fields.NAME = { type = ... }"};
   return false;

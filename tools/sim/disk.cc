@@ -276,7 +276,7 @@ class SimOutputFile final : public OutputFile {
  private:
   Result<void> usable() const {
     if (!failed_) return {};
-    return Error{ErrorCode::kIo, "the file is complete, or an earlier write to it failed", path_};
+    return Error{ErrorCode::kIo, "the file is closed, or an earlier write to it failed", path_};
   }
   Result<void> sync() {
     DP_TRY_VOID(usable());
@@ -296,7 +296,7 @@ Result<Bytes> SimStorage::read_file(const std::string& path, uint64_t bytes_max)
   DP_TRY(const SimDisk::InodePtr inode, find(path));
   if (inode->bytes.size() > bytes_max) {
     return Error{ErrorCode::kBadData,
-                 str(inode->bytes.size(), " bytes, more than the ", bytes_max, " allowed"), path};
+                 str(inode->bytes.size(), " bytes is more than the ", bytes_max, " allowed"), path};
   }
   pay(inode->bytes.size());
   return Bytes::copy_of(inode->bytes.data(), inode->bytes.size());
@@ -306,9 +306,10 @@ Result<Bytes> SimStorage::read_range(const std::string& path, uint64_t offset, u
   DP_TRY(const SimDisk::InodePtr inode, find(path));
   const uint64_t size = inode->bytes.size();
   if (offset > size || bytes > size - offset) {
-    return Error{
-        ErrorCode::kBadData,
-        str("the file ends at byte ", size, ", wanted ", bytes, " bytes from byte ", offset), path};
+    return Error{ErrorCode::kBadData,
+                 str("the file ends at byte ", size, ", but the reader needs ", bytes,
+                     " bytes from byte ", offset),
+                 path};
   }
   pay(bytes);
   return Bytes::copy_of(inode->bytes.data() + offset, bytes);

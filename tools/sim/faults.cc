@@ -119,7 +119,7 @@ std::optional<double> parse_rate(std::string_view text) {
 // Parses "worker.View:lose=90%".
 Result<FaultPoint> parse_point(std::string_view item) {
   const auto wrong = [&] {
-    return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not understood"), "",
+    return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not valid"), "",
                  "for example worker.View:lose=90%, StatusReply:kill-sender=10%, "
                  "Save:kill-receiver=5%, ps.Freeze:repeat=20%, worker.LeaseGrant:pause=2%, "
                  "chief.StatusReply:stall=10%",
@@ -162,7 +162,7 @@ Result<void> add_item(std::string_view item, FaultSpec& spec) {
     std::string all;
     for (const Kind& known : kKinds) all += (all.empty() ? "" : ", ") + std::string(known.name);
     return Error{ErrorCode::kUsage, str("--faults: there is no `", name, "`"), "",
-                 str("none, light, chaos, or some of: ", all), ""};
+                 str("use none, light, chaos, or a list of: ", all), ""};
   }
   FaultSpec::Setting setting;
   if (is_rate(*kind)) setting.rate = 0.01;
@@ -171,7 +171,7 @@ Result<void> add_item(std::string_view item, FaultSpec& spec) {
     const auto rate = is_rate(*kind) ? parse_rate(value) : std::nullopt;
     const auto period = is_moment(*kind) ? parse_duration(value) : std::nullopt;
     if (!rate && !period) {
-      return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not understood"), "",
+      return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not valid"), "",
                    "for example drop=1%, kill-ps=10m, power=30s, tiny-queues", ""};
     }
     setting.rate = rate.value_or(0);

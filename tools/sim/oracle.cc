@@ -45,7 +45,7 @@ class LayerOutputs {
     for (size_t o = 0; o < job.model.outputs.size(); ++o) {
       const OutputSpec& output = job.model.outputs[o];
       if (output.loss != "squared" || !output.weights.empty() || output.weight != 1.0F)
-        return wrong("an output is no plain squared loss");
+        return wrong("an output has another loss than squared");
       DP_TRY_VOID(outputs.add(job, output.input, o));
     }
     return outputs;
@@ -63,7 +63,8 @@ class LayerOutputs {
   Result<void> add(const Job& job, const std::string& name, size_t output) {
     const LayerSpec* const layer = this->layer(job, name);
     if (layer == nullptr) return {};  // `name` is a field
-    if (!outputs_.emplace(name, output).second) return wrong(str("layer ", name, " is used twice"));
+    if (!outputs_.emplace(name, output).second)
+      return wrong(str("layer ", name, " contributes to more than one output, or twice to one"));
     if (layer->type == "add") {
       for (const std::string& input : layer->inputs) DP_TRY_VOID(add(job, input, output));
       return {};
@@ -93,7 +94,9 @@ Result<Losses> losses_of(const Job& job, const model::Graph& graph, const Batch&
     std::vector<double>& gradient = losses.gradients.emplace_back();
     for (size_t i = 0; i < targets.size(); ++i) {
       const double target = double(targets[i]);
-      if (target < kTargetMin) return wrong(str("a target of ", target, " is below 2^27"));
+      if (target < kTargetMin)
+        return wrong(str("a target of ", target,
+                         " is less than 2^27, the smallest target that the simulator can check"));
       gradient.push_back(-2 * target / double(width));
       sums.loss += target * target / double(width);
       if (i % width == 0) sums.label += target;

@@ -84,7 +84,7 @@ void World::add_counts() {
            {"message held", net.held},
            {"message lost with its connection", net.lost_with_connection},
            {"late-mail", net.late},
-           {"send refused: queue full", net.full},
+           {"send rejected: queue full", net.full},
            {"write lost", disk.lost_writes},
            {"write torn", disk.torn_writes},
            {"ENOSPC", disk.enospc},
@@ -145,7 +145,7 @@ void World::start(wire::Role role, uint32_t index) {
   if (spec_.poison) {
     process.speed.poison = [this](const Batch& batch) {
       const Poison poison = spec_.poison(batch);
-      if (poison != Poison::kNone && poisonous_.insert(batch.id).second) count("poisonous batch");
+      if (poison != Poison::kNone && poisonous_.insert(batch.id).second) count("poisoned batch");
       if (poison == Poison::kDeath || poison == Poison::kLateDeath) count("poison: a worker died");
       if (poison == Poison::kNan) count("poison: a loss of NaN");
       return poison;
@@ -160,7 +160,7 @@ void World::start(wire::Role role, uint32_t index) {
       const bool differs = again && hash_combine(spec_.seed, shard.shard) % 4 == 0;
       if (differs) {
         count("unreplayable");
-        trace(0, str("shard ", shard, " gives other records"));
+        trace(0, str("shard ", shard, " returns different records"));
       }
       return differs;
     };
@@ -206,7 +206,8 @@ void World::start(wire::Role role, uint32_t index) {
   const bool lied_to = disk_.counts().lies > 0;
   if (started.error().code == ErrorCode::kBadData &&
       (lied_to || (has_damage() && no_checkpoint_is_whole()))) {
-    count(lied_to ? "refused what a lying disk has lost" : "ended because no checkpoint was whole");
+    count(lied_to ? "rejected data that a disk with false fsync had lost"
+                  : "ended because no checkpoint was complete");
     ended_ = true;  // the job cannot continue
     return;
   }
@@ -228,8 +229,8 @@ Result<void> World::start_worker(Process& process) {
   if (spec_.inputs == 0) return process.start_worker(std::move(options));
   options.say = [this, number = process.number()](const std::string& line) {
     trace(number, line);
-    if (line.find("reads for itself") != std::string::npos ||
-        line.find("does so itself") != std::string::npos)
+    if (line.find("reads its shards itself") != std::string::npos ||
+        line.find("reads it itself") != std::string::npos)
       count("worker reads for itself");
     if (line.find("does not answer") != std::string::npos) count("input does not answer");
     if (line.find("sent an invalid batch") != std::string::npos)
@@ -329,7 +330,7 @@ void World::kill(ProcessNumber number, int64_t back_ns) {
   const wire::Role role = at->second->role();
   const uint32_t index = at->second->index();
   const bool newest = current_[{role, index}] == number;
-  trace(number, "is gone");
+  trace(number, "is destroyed");
   hash(number);
   at->second->mute();
   const std::unique_ptr<Process> doomed = std::move(at->second);
@@ -344,12 +345,12 @@ void World::kill(ProcessNumber number, int64_t back_ns) {
 void World::pause(ProcessNumber number, int64_t duration_ns) {
   Process* process = find(number);
   if (process == nullptr || process->paused()) return;
-  trace(number, "stands still");
+  trace(number, "is paused");
   process->pause();
   scheduler_.after(duration_ns, [this, number] {
     Process* paused = find(number);
     if (paused == nullptr || !paused->paused()) return;
-    trace(number, "goes on");
+    trace(number, "resumes");
     paused->resume();
   });
 }
@@ -364,7 +365,7 @@ void World::stall(ProcessNumber from, ProcessNumber to, int64_t duration_ns, boo
 }
 
 void World::restart_all(int64_t back_ns) {
-  trace(0, "everything ends and starts again");
+  trace(0, "power loss: all processes stop and restart");
   ++run_;
   while (!processes_.empty()) kill(processes_.begin()->first, -1);
   scheduler_.after(back_ns, [this, run = run_] {
@@ -436,7 +437,7 @@ bool World::excused(const chief::Finish& finish, const std::string& why) {
   // By then every consequence of a fault has reached its time limit.
   const bool late = healed_ && scheduler_.now_ns() > spec_.faults.heal_ns + kLongestLimitNs;
   if (finish.code == exit_code(ErrorCode::kBadData) && has_damage() && no_checkpoint_is_whole()) {
-    count("ended because no checkpoint was whole");
+    count("ended because no checkpoint was complete");
     ended_ = true;
     return true;
   }

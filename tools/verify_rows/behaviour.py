@@ -96,7 +96,7 @@ def nojob(lab):
         works = first.code == 0 and "balanced" in first.out and Path(name).suffix[1:].replace("svm", "libsvm") in first.err + first.out
         yield is_true(f"train {name}", works, "works, says format", _last_words(first) if not works else _auc_of(first))
     again = train("clicks.svm", "--set", "run_dir=runs/clicks.svm")
-    said = "finished already" in again.out
+    said = "already finished" in again.out
     yield is_true("the same command again", again.code == 0 and said, "says finished", "says finished" if said else _last_words(again))
     other = train("clicks.svm", "--set", "run_dir=runs/clicks.svm", "--set", "train.batch_size=99")
     before = re.search(r"^batch_size = (\d+)", dry.out, re.MULTILINE)

@@ -174,7 +174,7 @@ def _kill_one_worker(lab, job, flags, records):
     summary = ended.summary()
     wrong = balanced(summary, records)
     yield is_true(f"{title}: account", not wrong, "balances", wrong or f"balances, {records:,} records")
-    yield at_least(f"{title}: workers lost", summary["workers_lost"], 1, note=f"{summary['repeated_leases']} leases, {summary['repeated_parts']} parts repeated")
+    yield at_least(f"{title}: workers lost", summary["workers_lost"], 1, note=f"{summary['repeated_leases']} leases, {summary['duplicate_parts']} parts repeated")
 
 
 def _kill_when_begun(running, events):

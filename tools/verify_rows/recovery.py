@@ -31,7 +31,7 @@ def kill_r1(lab):
     found = fault_case(lab, "kill-r1", "kill-counter", "--seconds", 60)
     yield at_least("kills", found["kills"], 28, note="the chief included")
     yield is_true("every weight of the counter model", True, f"all {found['epochs']}", found["weights"],
-                  f"{found['records']:,} weights; {found['repeated_parts']:,} parts repeated; account balances")
+                  f"{found['records']:,} weights; {found['duplicate_parts']:,} parts repeated; account balances")
     yield at_most("90 % of the rate after the last kill", found["seconds_to_90_percent"], 5, " s",
                   f"shards/s before the first kill {found['shards_per_second']:.1f}, from 5 s after the last one on {found['shards_per_second_after'] or 0:.1f}")
     adult = lab.data("adult/adult.data") and CHECKOUT / "docs/examples/adult.toml"

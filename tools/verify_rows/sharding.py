@@ -78,7 +78,7 @@ def _ours(lab, folder, policy, files):
     run, command = _train(lab, folder, files, "--epochs", 1, "--set", f"data.sharding={policy}")
     ended = lab.run("sharding-counts", command)
     if policy == "file" and files in (1, GENERATOR):
-        return {"refused": ended.code == 78 and "wants as many files" in ended.err, "code": ended.code}
+        return {"refused": ended.code == 78 and "needs the same number of files" in ended.err, "code": ended.code}
     by_worker = sorted((p["index"], p["records"]) for p in ended.expect().summary()["processes"] if p["role"] == "worker")
     return {"workers": [records for _, records in by_worker], "times": Counter(_weights(lab, folder, run, 1 if files == GENERATOR else files))}
 

@@ -20,7 +20,7 @@ def sim_10k(lab):
     ran, failed, rate = int(totals[1]), int(totals[2]), float(totals[3])
     first = next((line for line in ended.err.splitlines() if line.startswith("seed ")), "")
     yield is_true(f"violations in {ran:,} seeds", failed == 0 and ran == seeds, f"0 of {seeds:,}", str(failed), first)
-    differ = ended.err.count("two runs of it differ")
+    differ = ended.err.count("two runs with this seed differ")
     yield is_true("each 100th seed again", differ == 0, "the same hash", f"{differ} differ" if differ else "the same")
     met = {name.strip(): float(share) for name, share in re.findall(r"^  (.+?) +in +([\d.]+) % of seeds", ended.out, re.MULTILINE)}
     rarest = min(met, key=met.get, default="")

@@ -87,7 +87,7 @@ std::string why_not_finite(const model::Graph& graph, const Batch& batch,
       const float* const values = views[first[t] + m].values;
       if (values == nullptr || all_finite(values, floats)) continue;
       return str(why, ", because variable ", table_variable.name,
-                 " holds values that are not finite");
+                 " contains values that are not finite");
     }
   }
   return why;

@@ -56,8 +56,8 @@ std::string why_other(const Job& job, const std::string& text, const std::string
 }
 
 Error exec_refused(const char* role) {
-  return {ErrorCode::kPermission, str("the job starts a program here: give --allow-exec to this ",
-                                      role, " if you trust the author of the job")};
+  return {ErrorCode::kPermission, str("the job starts a program on this machine: start this ", role,
+                                      " with --allow-exec if you trust the author of the job")};
 }
 
 }  // namespace downpour::worker

@@ -110,14 +110,15 @@ void InputDirectory::suspect(int64_t now_ns, Incarnation input, const std::strin
   const auto at = std::find_if(inputs_.begin(), inputs_.end(),
                                [&](const auto& one) { return one.incarnation == input; });
   if (at != inputs_.end())
-    options_.say(str("input ", at->index, " ", why, ": its shards are read elsewhere for a while"));
+    options_.say(str("input ", at->index, " ", why, ": other processes read its shards for now"));
 }
 
 void InputDirectory::note_reads_here() {
   const std::lock_guard lock(mutex_);
   if (std::exchange(said_reads_here_, true) || !options_.say) return;
-  options_.say(inputs_.empty() ? "no input process is here: this worker reads for itself"
-                               : "no input process reads this: this worker does so itself");
+  options_.say(inputs_.empty()
+                   ? "no input process has joined: this worker reads its shards itself"
+                   : "no input process can read this shard: this worker reads it itself");
 }
 
 }  // namespace downpour::worker

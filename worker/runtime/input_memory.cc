@@ -55,8 +55,8 @@ std::shared_ptr<data::CacheStore> add_cache(
   readers.train = data::with_cache(*readers.train, store);
   readers.eval = data::with_cache(*readers.eval, store);
   if (say) {
-    say(str("keeps what it has parsed, ", human_bytes(memory.cache_bytes), " at most",
-            in_file ? str(", in a file without a name in ", temporary_folder()) : ""));
+    say(str("caches parsed records, ", human_bytes(memory.cache_bytes), " at most",
+            in_file ? str(", in an unnamed file in ", temporary_folder()) : ""));
   }
   return store;
 }

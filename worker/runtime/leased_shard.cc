@@ -15,7 +15,8 @@ Result<LeasedShard> find_leased(const ReaderOptions& options, const wire::Lease&
   const size_t count = train ? options.train_shards.count() : options.eval_ranges.size();
   const uint32_t place = lease.shard.shard;
   if (place >= count) {
-    return Error{ErrorCode::kBug, str("shard ", place, " of ", count, " was leased")};
+    return Error{ErrorCode::kBug,
+                 str("shard ", place, " of ", count, " was leased: the number is out of range")};
   }
   LeasedShard shard;
   shard.ranges = train ? options.train_shards.at(lease.shard.epoch, place)

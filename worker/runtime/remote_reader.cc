@@ -70,7 +70,7 @@ Result<std::optional<bool>> RemoteReader::poll(Batch& batch, int64_t timeout_ns)
 
 Result<std::optional<bool>> RemoteReader::advance(Batch& batch, int64_t timeout_ns) {
   while (here_ == nullptr) {
-    if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "the reading was stopped"};
+    if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "reading was stopped"};
     if (!at_) {
       DP_TRY_VOID(begin());
       if (at_ || here_ != nullptr) continue;
@@ -149,8 +149,8 @@ Result<void> RemoteReader::read_here() {
     if (failure_) return *failure_;
     return Error{
         ErrorCode::kUnavailable,
-        "no input process reads the shard, and this worker may not start the job's program",
-        shard_.place(), "start input processes with --allow-exec, or give it to workers"};
+        "no input process can read the shard, and this worker may not start the job's program",
+        shard_.place(), "start input processes or workers with --allow-exec"};
   }
   remote_.inputs->note_reads_here();
   DP_TRY(here_, open_leased(shard_, lease_, next_));
@@ -222,7 +222,8 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
   }
   piece_bytes_ += bytes.size();
   pieces_.push_back(std::move(bytes));
-  if (piece_bytes_ > wire::kBatchBytesMax) return suspect("sends a batch without an end");
+  if (piece_bytes_ > wire::kBatchBytesMax)
+    return suspect("sends a batch that exceeds the size limit");
   if (pieces_.size() < piece.pieces) return Got::kNothing;
   Result<void> decoded;
   if (pieces_.size() == 1) {
@@ -241,8 +242,8 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
   }
   if (decoded && batch.quarantined != std::binary_search(lease_.quarantined_batches.begin(),
                                                          lease_.quarantined_batches.end(), next_)) {
-    decoded =
-        Error{ErrorCode::kMalformed, "a batch that is quarantined in only one of lease and data"};
+    decoded = Error{ErrorCode::kMalformed,
+                    "the lease and the data disagree whether the batch is quarantined"};
   }
   if (!decoded) return suspect(str("sent an invalid batch (", decoded.error().what, ")"));
   ++next_;

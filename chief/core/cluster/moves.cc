@@ -30,8 +30,8 @@ bool Moves::begin_leaving(Turn& turn, const Member& member) {
     if (!same_process(m) || m.leaving) continue;
     m.leaving = true;
     turn.log(turn.event("leaving").add("who", m.name()));
-    turn.notice(NoticeLevel::kInfo, str(m.full_name(), " leaves: its ", ownership_.load(ps_key(m)),
-                                        " partitions move to others"));
+    turn.notice(NoticeLevel::kInfo, str(m.full_name(), " is leaving: its ",
+                                        ownership_.load(ps_key(m)), " partitions move to others"));
   }
   return false;
 }
@@ -113,17 +113,17 @@ void Moves::offload(Turn& turn) {
   if (!offload || !takes_partitions(turn, *cores[offload->target])) return;
   const Member &source = *cores[offload->source], &target = *cores[offload->target];
   const auto percent = [&](size_t core) { return uint32_t(100 * works[core].busy); };
-  turn.log(turn.event("relief")
+  turn.log(turn.event("offload")
                .add("from", source.name())
                .add("to", target.name())
                .add("partitions", offload->partitions.size())
                .add("busy_percent_from", percent(offload->source))
                .add("busy_percent_to", percent(offload->target)));
-  turn.notice(
-      NoticeLevel::kInfo,
-      str(source.name(), " is busy ", percent(offload->source), " % of the time, ", target.name(),
-          ' ', percent(offload->target), " %: ", offload->partitions.size(),
-          offload->partitions.size() == 1 ? " partition moves there" : " partitions move there"));
+  turn.notice(NoticeLevel::kInfo,
+              str(source.name(), " is busy ", percent(offload->source), " % of the time, and ",
+                  target.name(), ' ', percent(offload->target), " %: ", offload->partitions.size(),
+                  offload->partitions.size() == 1 ? " partition moves to the less busy one"
+                                                  : " partitions move to the less busy one"));
   offload_at_ns_ = turn.now_ns() + config_.offload_pause_ns;
   offloading_ = Offloading{ps_key(source), ps_key(target), offload->partitions};
   continue_offloading(turn);
@@ -184,9 +184,9 @@ std::optional<std::string> Moves::on_frozen(Turn& turn, const Member& member, wi
   turn.outbox().answered(member);
   Member* target = find(move_->target);
   if (!frozen.ok) return frozen.error;
-  if (target == nullptr || !target->live()) return "the ps that should get them is gone";
+  if (target == nullptr || !target->live()) return "the target ps was lost";
   if (ownership_.adopting(ps_key(*target)))
-    return str(target->full_name(), " restores other partitions first");
+    return str(target->full_name(), " is still restoring other partitions");
   std::sort(frozen.images.begin(), frozen.images.end(),
             [](const auto& a, const auto& b) { return a.partition < b.partition; });
   const bool all =
@@ -194,7 +194,7 @@ std::optional<std::string> Moves::on_frozen(Turn& turn, const Member& member, wi
                  move_->partitions.end(), [](const wire::ImageRef& image, PartitionId p) {
                    return image.partition == p && is_plain_name(image.file);
                  });
-  if (!all) return str(member.full_name(), " wrote other images than it was asked for");
+  if (!all) return str(member.full_name(), " wrote different images than requested");
   move_->given = true;
   move_->frozen_ns = turn.now_ns();
   move_->inlined = std::move(inlined);
@@ -239,7 +239,7 @@ void Moves::cancel(Turn& turn, const std::string& why) {
   turn.log(
       turn.event("move_cancelled").add("since_n", move.ownership_generation.n).add("why", why));
   turn.notice(NoticeLevel::kWarning,
-              str("a move of ", move.partitions.size(), " partitions was called off: ", why));
+              str("a move of ", move.partitions.size(), " partitions was cancelled: ", why));
   for (const PsKey& key : {move.source, move.target}) {
     const Member* member = find(key);
     if (member == nullptr) continue;
@@ -297,7 +297,7 @@ void Moves::dismiss_drained_ps(Turn& turn) {
       return other.is_ps() && other.incarnation() == m.incarnation() &&
              ownership_.concerns(ps_key(other));
     }) != nullptr;
-    if (!holds) turn.ask(m, wire::Stop{0, "its partitions have moved away"});
+    if (!holds) turn.ask(m, wire::Stop{0, "its partitions have moved to other ps"});
   }
 }
 

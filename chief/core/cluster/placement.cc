@@ -56,7 +56,7 @@ Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images
   if (images.empty()) return {};
   if (images.size() != partitions) {
     return Error{ErrorCode::kBadData, str("the checkpoint has images of ", images.size(),
-                                          " partitions, this job has ", partitions)};
+                                          " partitions, but this job has ", partitions)};
   }
   for (uint32_t p = 0; p < partitions; ++p) {
     for (size_t i = 0; i < std::max<size_t>(1, images[p].size()); ++i) {
@@ -64,7 +64,7 @@ Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images
                         images[p][i].base == (i == 0 ? 0 : images[p][i - 1].checksum);
       if (fits) continue;
       return Error{ErrorCode::kBadData,
-                   str("the checkpoint has no chain of images of partition ", p)};
+                   str("the checkpoint has no valid image chain for partition ", p)};
     }
   }
   return {};
@@ -80,9 +80,10 @@ Result<std::vector<wire::ImageRef>> join_images(
       // A partition from a cancelled move, which the ps has not dropped yet.
       if (p < have.size() && view.partitions[p].owner != owner) continue;
       if (p >= have.size() || have[p] || !is_plain_name(image.file)) {
-        return Error{ErrorCode::kMalformed,
-                     str("ps ", view.owners[owner].index, " saved partition ", p, " in file '",
-                         image.file, "': no such partition, twice, or no plain file name")};
+        return Error{
+            ErrorCode::kMalformed,
+            str("ps ", view.owners[owner].index, " saved partition ", p, " in file '", image.file,
+                "': the partition is unknown or a duplicate, or the file name is invalid")};
       }
       have[p] = true;
       joined[p] = image;

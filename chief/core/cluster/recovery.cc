@@ -47,11 +47,11 @@ Recovery::Plan Recovery::plan(const Turn& turn, uint32_t sealed_epochs) {
 Error Recovery::other_data(const Member& holder, uint32_t sealed_epochs) const {
   defended(Defence::kChiefOtherData);
   return {ErrorCode::kConfig,
-          str("the training data have changed since epoch ", sealed_epochs, " of this run began: ",
-              holder.full_name(), " holds batches that were made of other data"),
+          str("the training data have changed after the start of epoch ", sealed_epochs,
+              " of this run: ", holder.full_name(), " has applied batches of the earlier data"),
           config_.job.run_dir,
-          "restore the data files and run the job again; or end the ps, which drops what was "
-          "trained since the newest checkpoint, and run it again",
+          "restore the data files and run the job again; or stop the ps, which discards the "
+          "training since the newest checkpoint, and run the job again",
           "DP-2112"};
 }
 
@@ -242,7 +242,7 @@ Recovery::Loss Recovery::lose(Turn& turn, const Member& member, const std::strin
   turn.emit(Notice{NoticeLevel::kWarning,
                    str(member.full_name(), " was lost: ", why, "; its ",
                        partitions_text(loss.partitions), " wait for ps ", member.hello.index,
-                       " for ", config_.ps_wait_ns / kSecond, " s, then others take them")});
+                       " for ", config_.ps_wait_ns / kSecond, " s, then other ps adopt them")});
   return loss;
 }
 
@@ -269,8 +269,8 @@ void Recovery::restore(Turn& turn, const RestorePoint& point, const wire::Adopt&
       std::erase_if(cores, [&](const Member* m) { return !answers(m); });
     if (cores.empty()) continue;
     turn.notice(NoticeLevel::kWarning,
-                str("ps ", lost.was.index, " did not come back: its ",
-                    partitions_text(lost.partitions.size()), " go to other ps"));
+                str("ps ", lost.was.index, " did not return: its ",
+                    partitions_text(lost.partitions.size()), " are restored at other ps"));
     spread(turn, lost.partitions, cores, number(), point, common);
   }
 }
@@ -291,11 +291,11 @@ std::optional<Recovery::Overdue> Recovery::overdue(const Turn& turn) {
     return m.is_ps() && m.live() && m.answers && &m != member;
   }) > 0;
   const std::string why =
-      str("did not take up its partitions within ", config_.adopt_timeout_ns / kSecond, " s");
+      str("did not adopt its partitions within ", config_.adopt_timeout_ns / kSecond, " s");
   return Overdue{.member = others ? member : nullptr,
                  .why = "it " + why,
                  .error = {ErrorCode::kPeersLost, str("ps ", slow->index, ' ', why), slow->endpoint,
-                           "run the job again: it goes on from the newest checkpoint"}};
+                           "run the job again: it resumes from the newest checkpoint"}};
 }
 
 std::optional<Error> Recovery::check_none(const Turn& turn) {
@@ -306,9 +306,9 @@ std::optional<Error> Recovery::check_none(const Turn& turn) {
   if (no_ps_ns_ < 0) no_ps_ns_ = turn.now_ns();
   if (turn.now_ns() - no_ps_ns_ <= config_.ps_none_ns) return std::nullopt;
   return Error{ErrorCode::kPeersLost,
-               str("no ps is left, and none came back within ", config_.ps_none_ns / kSecond, " s"),
+               str("no ps is left, and none returned within ", config_.ps_none_ns / kSecond, " s"),
                {},
-               "run the job again: it goes on from the newest checkpoint"};
+               "run the job again: it resumes from the newest checkpoint"};
 }
 
 Error Recovery::missing_ps() const {
@@ -318,11 +318,11 @@ Error Recovery::missing_ps() const {
   }
   const uint32_t live = members_.ps_live();
   return {live == 0 ? ErrorCode::kUnavailable : ErrorCode::kPeersLost,
-          str(live, " of ", config_.ps_cores_expected, " ps cores came within ",
-              config_.start_timeout_ns / kSecond, " s", here.empty() ? "" : " (here: ", here,
+          str(live, " of ", config_.ps_cores_expected, " ps cores joined within ",
+              config_.start_timeout_ns / kSecond, " s", here.empty() ? "" : " (joined: ", here,
               here.empty() ? "" : ")"),
           {},
-          "start the missing ps, or set cluster.ps to what there is"};
+          "start the missing ps, or set cluster.ps to the number of available ps"};
 }
 
 }  // namespace downpour::chief

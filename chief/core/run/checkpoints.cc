@@ -92,8 +92,8 @@ Result<void> Checkpoints::chain(const std::vector<wire::ImageRef>& images) {
       const bool known = saving_.base != ViewId{} && saving_.base == newest_.checkpoint &&
                          newest_.images[p].back().checksum == images[p].base;
       if (!known) {
-        return Error{ErrorCode::kMalformed,
-                     str("the image of partition ", p, " builds on one that is not published")};
+        return Error{ErrorCode::kMalformed, str("the image of partition ", p,
+                                                " builds on an image that is not published")};
       }
       chain = newest_.images[p];
     }
@@ -121,7 +121,7 @@ SaveResult Checkpoints::on_saved(Turn& turn, const Member& member, wire::Saved&&
   if (!saved.ok) return {SaveEvent::kFailed, str(member.full_name(), ": ", saved.error)};
   if (saved.sealed_epochs > saving_.sealed_epochs) {  // no chief could restore from these images
     return {SaveEvent::kFailed, str(member.full_name(), " has sealed ", saved.sealed_epochs,
-                                    " epochs, and this checkpoint holds ", saving_.sealed_epochs)};
+                                    " epochs, but this checkpoint has ", saving_.sealed_epochs)};
   }
   saving_.images[*owner] = std::move(saved.images);
   saving_.rows += saved.rows;
@@ -221,12 +221,15 @@ std::optional<Error> Checkpoints::on_damage(Turn& turn, const Member& member,
   // A read error of the disk does not prove that the files are damaged. The job can be run again.
   const bool files_are_bad = is_damage(adopted.code) && adopted.code != ErrorCode::kIo;
   Error error{files_are_bad ? ErrorCode::kBadData : adopted.code,
-              str(member.full_name(), " could not take up its partitions: ", adopted.error),
+              str(member.full_name(), " could not restore its partitions: ", adopted.error),
               newest_.folder};
   if (newest_.images.empty() || !is_damage(adopted.code)) return error;
-  error.hint = "no older checkpoint is whole; restore the folder, or start anew with --fresh";
+  error.hint =
+      "no older checkpoint is complete; restore the folder, or start a new run with --fresh";
   if (!config_.job.train.checkpoint.fall_back) {
-    error.hint = "train.checkpoint.fall_back = true goes on from an older one that is whole";
+    error.hint =
+        "restore the folder, or set train.checkpoint.fall_back = true to resume from an older, "
+        "complete checkpoint";
     return error;
   }
   // The results of an evaluation so far come from this checkpoint.
@@ -246,8 +249,8 @@ void Checkpoints::fall_back_to(Turn& turn, ResumeState& older, const std::string
                                bool some) {
   turn.notice(NoticeLevel::kWarning,
               str("checkpoint ", newest_.checkpoint, " is damaged: ", damage, "; ",
-                  some ? "these partitions come back from" : "all go back to", " checkpoint ",
-                  older.checkpoint));
+                  some ? "these partitions are restored from" : "all partitions are restored from",
+                  " checkpoint ", older.checkpoint));
   newest_ = {older.checkpoint, std::move(older.folder), std::move(older.images)};
   best_ = older.best;
   schedule_.want();  // so that the newest checkpoint is whole again

@@ -13,7 +13,7 @@ Error interrupted(int signal, bool saved) {
   Error error{ErrorCode::kInterrupted, signal == 15  ? "stopped by SIGTERM"
                                        : signal == 2 ? "stopped by SIGINT"
                                                      : str("stopped by signal ", signal)};
-  if (saved) error.hint = "run the same command again: it goes on from here";
+  if (saved) error.hint = "run the same command again to resume from here";
   return error;
 }
 

@@ -40,15 +40,14 @@ Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>
     if (hashed == nullptr) hashed = &status;
     if (status.records_hash == hashed->records_hash) continue;
     defended(Defence::kChiefRecordsDiffer);
-    return Error{
-        ErrorCode::kBadData,
-        str("the input is not replayable: partitions ", hashed->partition, " and ",
-            status.partition,
-            " have applied different records of the same shards, because reading a shard "
-            "again gave other records than the first time"),
-        {},
-        "leave the data files as they are while the job runs; a program must give the same "
-        "records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH"};
+    return Error{ErrorCode::kBadData,
+                 str("the input is not replayable: partitions ", hashed->partition, " and ",
+                     status.partition,
+                     " have applied different records of the same shards, because a second read of "
+                     "a shard returned different records"),
+                 {},
+                 "do not change the data files while the job runs; a program must write the same "
+                 "records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH"};
   }
   const wire::ShardCounts& c = first.counts;
   if (c.read != c.applied + c.filtered + c.skipped + c.dropped + c.quarantined) {
@@ -94,7 +93,7 @@ Result<void> check_ranges(const std::vector<plan::FileInfo>& files,
           ErrorCode::kBug,
           follows ? str("the last shard ends at byte ", counts[i]->end_offset, " of ", end)
                   : str("the shards do not tile the file: one ends at byte ", before->end_offset,
-                        ", the next begins at byte ", counts[i]->first_offset),
+                        ", but the next one begins at byte ", counts[i]->first_offset),
           file.path};
     }
     before = counts[i];

@@ -52,22 +52,22 @@ std::string CompletionRound::interval_fault(const char* which,
 /// Returns why this reply voids the round; empty if it is valid.
 std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& reply) const {
   if (DP_MUTATE("round-survives-a-change-of-ownership")) return {};
-  if (reply.view != view_.id) return str("it knows view ", reply.view, ", not ", view_.id);
+  if (reply.view != view_.id) return str("it has view ", reply.view, ", not ", view_.id);
   std::vector<bool> told(view_.partitions.size());
   for (const wire::PartitionStatus& status : reply.partitions) {
     const uint32_t p = raw(status.partition);
     if (p >= told.size() || view_.partitions[p].owner != owner)
-      return str("partition ", p, " is not its own");
-    if (told[p]) return str("it names partition ", p, " twice");
+      return str("partition ", p, " belongs to another ps");
+    if (told[p]) return str("it reports partition ", p, " twice");
     if (status.ownership_generation != view_.partitions[p].ownership_generation) {
-      return str("it holds partition ", p, " since ", status.ownership_generation, ", not ",
-                 view_.partitions[p].ownership_generation);
+      return str("it has partition ", p, " with ownership generation ", status.ownership_generation,
+                 ", not ", view_.partitions[p].ownership_generation);
     }
     told[p] = true;
   }
   for (uint32_t p = 0; p < told.size(); ++p) {
     if (view_.partitions[p].owner == owner && !told[p])
-      return str("it does not name its partition ", p);
+      return str("it does not report its partition ", p);
   }
   std::string why = interval_fault("ended", reply.ended);
   return why.empty() ? interval_fault("begun", reply.begun) : why;
@@ -138,7 +138,7 @@ Result<RoundOutcome> CompletionRound::judge() const {
         !DP_MUTATE("one-ack-missed")) {
       return Error{ErrorCode::kBug,
                    str("partition ", status.partition, " counts ", status.shards_ended,
-                       " ended shards of epoch ", epoch_, ", its ps says all ", shards)};
+                       " ended shards of epoch ", epoch_, ", but its ps reports all ", shards)};
     }
   }
   return outcome;

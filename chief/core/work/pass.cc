@@ -87,9 +87,9 @@ Result<void> Pass::extend() {
     return {};
   }
   return Error{ErrorCode::kUnsupported,
-               str("an epoch of the program has more than ", train_shards(), " pieces of ",
+               str("an epoch of the program has more than ", train_shards(), " shards of ",
                    train_shards_.open_piece(), " records"),
-               "data.source", "choose larger ones with data.shard_records"};
+               "data.source", "choose larger shards with data.shard_records"};
 }
 
 void Pass::share_stream() {
@@ -218,13 +218,13 @@ Result<void> Pass::check_stream(uint32_t shard) const {
       continue;
     }
     defended(Defence::kChiefNotReplayable);
-    return Error{
-        ErrorCode::kBadData,
-        str("the input is not replayable: read again, the source gave other records before shard ",
-            at, " than the first time"),
-        range_text(at),
-        "with replay = \"epoch\" a program must give the same records for the same DOWNPOUR_SEED "
-        "and DOWNPOUR_EPOCH; a file must not change"};
+    return Error{ErrorCode::kBadData,
+                 str("the input is not replayable: a second read of the source returned different "
+                     "records before shard ",
+                     at),
+                 range_text(at),
+                 "with replay = \"epoch\", a program must write the same records for the same "
+                 "DOWNPOUR_SEED and DOWNPOUR_EPOCH; a file must not change"};
   }
   return {};
 }

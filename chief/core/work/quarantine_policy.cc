@@ -22,15 +22,16 @@ Result<void> QuarantinePolicy::propose(Turn& turn, uint32_t shard, uint32_t batc
   };
   if (const Quarantine::Marker* marker = quarantine_.find(id)) {
     return marker->state == Quarantine::State::kWithdrawn
-               ? too_much("fails, and cannot be quarantined because a partition has applied it")
+               ? too_much(
+                     "fails, and can't be quarantined because a partition has already applied it")
                : too_much("fails although it is quarantined");
   }
   if (quarantine_.size() >= config_.quarantined_max) {
-    return too_much("is one more than the ", config_.quarantined_max,
-                    " that may be quarantined at a time");
+    return too_much("exceeds the limit of ", config_.quarantined_max,
+                    " batches that can be quarantined at the same time");
   }
   quarantine_.propose(id, error.what);
-  turn.log(turn.event("give_up")
+  turn.log(turn.event("quarantine_proposed")
                .add("epoch", id.epoch)
                .add("shard", id.shard)
                .add("batch", id.batch)
@@ -42,12 +43,11 @@ Result<void> QuarantinePolicy::propose(Turn& turn, uint32_t shard, uint32_t batc
 Result<void> QuarantinePolicy::decide(Turn& turn, const RoundOutcome& outcome) {
   if (outcome.markers.size() >
       config_.markers_max) {  // they would not fit an Adopt with its images
-    return Error{
-        ErrorCode::kMalformed,
-        str("the ps report ", outcome.markers.size(),
-            " quarantined batches, more than the limit of ", config_.markers_max, " may be"),
-        {},
-        "run the job again: it goes on from the newest checkpoint"};
+    return Error{ErrorCode::kMalformed,
+                 str("the ps report ", outcome.markers.size(), " quarantined batches, but at most ",
+                     config_.markers_max, " are allowed"),
+                 {},
+                 "run the job again: it resumes from the newest checkpoint"};
   }
   for (const wire::QuarantineMarker& answer : outcome.markers) {
     const Quarantine::Marker* marker = quarantine_.find(answer.batch);
@@ -57,10 +57,10 @@ Result<void> QuarantinePolicy::decide(Turn& turn, const RoundOutcome& outcome) {
     // This happens only if a ps that was replaced returns as the only holder of a partition.
     return Error{ErrorCode::kPeersLost,
                  str("batch ", answer.batch,
-                     " was quarantined by some partitions and applied "
-                     "by another, which did not take part in the decision"),
+                     " was quarantined at some partitions, but applied at another one that did not "
+                     "take part in the decision"),
                  pass_.train_range_text(answer.batch.shard_id()),
-                 "run the job again: it goes on from the newest checkpoint"};
+                 "run the job again: it resumes from the newest checkpoint"};
   }
   for (const Quarantine::Decision& decision : quarantine_.end_round(outcome.markers)) {
     const BatchId batch = decision.batch;
@@ -83,7 +83,7 @@ Result<void> QuarantinePolicy::decide(Turn& turn, const RoundOutcome& outcome) {
     }
     const std::string where = pass_.train_range_text(batch.shard_id());
     turn.notice(NoticeLevel::kWarning, str("batch ", batch, " of ", where,
-                                           " is left out, its records count as quarantined",
+                                           " is left out, and its records count as quarantined",
                                            decision.why.empty() ? "" : ": ", decision.why));
     decided_.push_back({batch, where, decision.why});
   }

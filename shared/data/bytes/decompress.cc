@@ -57,9 +57,11 @@ class CompressedSource : public ByteSource {
     made_ += bytes;
     holds_output_ = held;
     if (made_ <= std::max(kFreeBytes, file_.bytes() * kRatioMax)) return {};
-    return error(str("it grows to more than ", kRatioMax, " times its size"));
+    return error(str("the output is more than ", kRatioMax, " times as large as the file"));
   }
-  Error cut_short() const { return error("it ends in the middle (a truncated download or copy?)"); }
+  Error cut_short() const {
+    return error("the file is truncated (an incomplete download or copy?)");
+  }
   Error error(const std::string& why) const {
     return Error{ErrorCode::kBadData, str("can't decompress: ", why), file_.path(),
                  str("check it with: ", check_, file_.path())};
@@ -101,7 +103,7 @@ class ZlibSource final : public CompressedSource {
           continue;
         }
         if (!ready_ && inflateInit2(&stream_, 15 + 32) != Z_OK)
-          return error("zlib can't be set up");
+          return error("zlib can't be initialized");
         ready_ = true;
         inflateReset(&stream_);
         inside_ = begun_ = true;
@@ -118,7 +120,7 @@ class ZlibSource final : public CompressedSource {
       if (status == Z_STREAM_END) {
         inside_ = false;
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        return error(stream_.msg != nullptr ? stream_.msg : "it is damaged");
+        return error(stream_.msg != nullptr ? stream_.msg : "the file is damaged");
       }
       DP_TRY_VOID(count_output(room - stream_.avail_out, inside_ && stream_.avail_out == 0));
     }

@@ -47,7 +47,7 @@ std::string nearest_name_hint(const std::filesystem::path& path) {
       best = name;
     }
   }
-  return best.empty() ? str("look into ", folder.string())
+  return best.empty() ? str("list the folder ", folder.string())
                       : str("did you mean ", (folder / best).string(), "?");
 }
 
@@ -136,11 +136,11 @@ Result<File> File::open(const std::string& path) {
   if (!known) return open_error(path, errno);
   if (S_ISDIR(status.st_mode)) {
     return Error{ErrorCode::kNoInput, str("is a folder, not a file: ", path), path,
-                 str("name its files: ", path, "/*")};
+                 str("give its files: ", path, "/*")};
   }
   if (!S_ISREG(status.st_mode)) {
     return Error{ErrorCode::kNoInput, str("is not a regular file: ", path), path,
-                 "write it to a file first: shards are read more than once"};
+                 "write the data to a file first: a shard may be read more than once"};
   }
   return file;
 }
@@ -200,17 +200,19 @@ Result<bool> File::is_compressed() const {
 }
 
 Error changed_error(const std::string& path, const std::string& how) {
-  return Error{ErrorCode::kBadData, str("the file changed since the job began (", how, "): ", path),
-               path, "training data must not change under a running job; start anew with --fresh"};
+  return Error{ErrorCode::kBadData,
+               str("the file changed after the job started (", how, "): ", path), path,
+               "training data must not change while a job runs; start a new run with --fresh"};
 }
 
 Result<File> open_unchanged(const plan::FileInfo& info) {
   DP_TRY(File file, File::open(info.path));
   if (file.bytes() != info.bytes) {
-    return changed_error(info.path, str("it had ", info.bytes, " bytes and has ", file.bytes()));
+    return changed_error(info.path,
+                         str("it had ", info.bytes, " bytes, and now has ", file.bytes()));
   }
   DP_TRY(const uint64_t fingerprint, fingerprint_of(file));
-  if (fingerprint != info.fingerprint) return changed_error(info.path, "another content");
+  if (fingerprint != info.fingerprint) return changed_error(info.path, "its content is different");
   return file;
 }
 

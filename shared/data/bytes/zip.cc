@@ -38,7 +38,7 @@ Result<Directory> find_directory(const File& file) {
   const size_t tail = size_t(std::min<uint64_t>(file.bytes(), kEndBytes + kCommentBytesMax));
   std::string text(tail, '\0');
   DP_TRY(const size_t n, file.read_at(file.bytes() - tail, text.data(), tail));
-  if (n < kEndBytes) return bad(file, "is no .npz file");
+  if (n < kEndBytes) return bad(file, "is not an .npz file");
   for (size_t at = n - kEndBytes + 1; at-- > 0;) {
     const char* const end = text.data() + at;
     if (load<uint32_t>(end) != kEndMagic || at + kEndBytes + load<uint16_t>(end + 20) != n)
@@ -53,20 +53,20 @@ Result<Directory> find_directory(const File& file) {
       char locator[kLocator64Bytes], end64[kEnd64Bytes];
       DP_TRY(const size_t l, file.read_at(end_offset - sizeof locator, locator, sizeof locator));
       if (l < sizeof locator || load<uint32_t>(locator) != kLocator64Magic)
-        return bad(file, "has no whole directory");
+        return bad(file, "has an incomplete zip directory");
       DP_TRY(const size_t e, file.read_at(load<uint64_t>(locator + 8), end64, sizeof end64));
       if (e < sizeof end64 || load<uint32_t>(end64) != kEnd64Magic)
-        return bad(file, "has no whole directory");
+        return bad(file, "has an incomplete zip directory");
       found = {.offset = load<uint64_t>(end64 + 48),
                .bytes = load<uint64_t>(end64 + 40),
                .entries = load<uint64_t>(end64 + 32)};
     }
     if (found.bytes > kDirectoryBytesMax || found.offset > file.bytes() ||
         found.bytes > file.bytes() - found.offset)
-      return bad(file, "has a directory that lies outside it");
+      return bad(file, "has a zip directory that points outside the file");
     return found;
   }
-  return bad(file, "is no .npz file");
+  return bad(file, "is not an .npz file");
 }
 
 /// Reads the sizes and the offset that do not fit into 32 bits from the Zip64 extra field. The
@@ -93,17 +93,17 @@ Result<std::vector<ZipMember>> list_zip(const File& file) {
   DP_TRY(const Directory directory, find_directory(file));
   std::string text(size_t(directory.bytes), '\0');
   DP_TRY(const size_t n, file.read_at(directory.offset, text.data(), text.size()));
-  if (n != text.size()) return bad(file, "has no whole directory");
+  if (n != text.size()) return bad(file, "has an incomplete zip directory");
   std::vector<ZipMember> members;
   std::string_view rest = text;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     if (rest.size() < kEntryBytes || load<uint32_t>(rest.data()) != kDirectoryMagic)
-      return bad(file, "has a damaged directory");
+      return bad(file, "has a damaged zip directory");
     const char* const entry = rest.data();
     const size_t name = load<uint16_t>(entry + 28), extra = load<uint16_t>(entry + 30),
                  comment = load<uint16_t>(entry + 32);
     if (rest.size() < kEntryBytes + name + extra + comment)
-      return bad(file, "has a damaged directory");
+      return bad(file, "has a damaged zip directory");
     ZipMember member{.name = std::string(rest.substr(kEntryBytes, name)),
                      .bytes = load<uint32_t>(entry + 24),
                      .packed_bytes = load<uint32_t>(entry + 20),
@@ -115,20 +115,21 @@ Result<std::vector<ZipMember>> list_zip(const File& file) {
     if ((load<uint16_t>(entry + 8) & 1) != 0 || (method != 0 && method != 8)) {
       return Error{ErrorCode::kUnsupported,
                    str("its member ", member.name,
-                       " is encrypted or compressed in an unknown way: ", file.path()),
+                       " is encrypted, or compressed with an unsupported method: ", file.path()),
                    file.path(), "write it with np.savez or np.savez_compressed"};
     }
     member.deflated = method == 8;
     char header[kLocalBytes];
     DP_TRY(const size_t h, file.read_at(local, header, sizeof header));
     if (h < sizeof header || load<uint32_t>(header) != kLocalMagic)
-      return bad(file, str("has no member ", member.name, " where its directory says"));
+      return bad(file, str("has no member ", member.name, " at the offset in its directory"));
     member.data_offset =
         local + kLocalBytes + load<uint16_t>(header + 26) + load<uint16_t>(header + 28);
     if (member.data_offset > file.bytes() ||
         member.packed_bytes > file.bytes() - member.data_offset ||
         (!member.deflated && member.packed_bytes != member.bytes))
-      return bad(file, str("holds less of ", member.name, " than its directory says"));
+      return bad(file,
+                 str("contains fewer bytes of ", member.name, " than its directory declares"));
     members.push_back(std::move(member));
   }
   return members;

@@ -241,12 +241,8 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
         ErrorCode::kBadData,
         str("can't detect the format; the first line is \"", shown(sample.lines[0]), "\""),
         str(path, ":", declared.skip_lines + 1),
-        "known are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and mnist "
-        "(idx), each also "
-        "compressed (gzip, "
-        "zstd); "
-        "say data.format in "
-        "a job"};
+        "supported formats are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo "
+        "and mnist (idx), each also compressed (gzip, zstd); set data.format in a job"};
   }
   FileFacts facts{.format = delimiter == '\t' ? DataFormat::kTsv : DataFormat::kCsv};
   if (delimiter != ',' && delimiter != '\t') facts.delimiter = std::string(1, delimiter);
@@ -298,8 +294,8 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
   if (const std::string* name = first_repeated(facts.columns)) {
     return Error{
         ErrorCode::kBadData,
-        str("the first line looks like a header, and has the column `", shown(*name), "` twice"),
-        path, "give each column a name of its own"};
+        str("the first line looks like a header, but has the column `", shown(*name), "` twice"),
+        path, "give each column a unique name"};
   }
   std::string why, note;
   const size_t target = choose_target(facts.columns, columns, facts.header, why);
@@ -343,14 +339,15 @@ Result<FileFacts> look_at(const std::string& path, const DataSpec& declared) {
                                    " pixels, labels in ", idx_labels_path(path))};
   }
   if (is_idx_labels(sample.text)) {
-    return Error{ErrorCode::kBadData, str("these are the labels of an idx data set: ", path), path,
-                 "name the file of the images"};
+    return Error{ErrorCode::kBadData,
+                 str("this file contains the labels of an idx data set: ", path), path,
+                 "give the file with the images"};
   }
   if (sample.lines.empty() || sample.text.find('\0') != std::string::npos) {
-    return Error{ErrorCode::kBadData, str("is no text and no known binary format: ", path), path,
-                 "known are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and "
-                 "mnist (idx), each also "
-                 "compressed (gzip, zstd)"};
+    return Error{ErrorCode::kBadData, str("is neither text nor a supported binary format: ", path),
+                 path,
+                 "supported formats are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, "
+                 "criteo and mnist (idx), each also compressed (gzip, zstd)"};
   }
   if (sample.lines[0].front() == '{') return sniff_json(sample.lines, path);
   std::set<double> labels;
@@ -374,10 +371,11 @@ Result<FileFacts> sniff(const std::string& path, const DataSpec& declared) {
   for (const std::string& text : texts) {
     if (json::is_utf8(text)) continue;
     return Error{ErrorCode::kBadData,
-                 str("\"", shown(text), "\" is not UTF-8, and a job that names it must be: ", path),
+                 str("\"", shown(text),
+                     "\" is a column name that is not UTF-8, but a job file must be UTF-8: ", path),
                  path,
-                 str("mend it: iconv -f latin1 -t utf-8 ", path,
-                     "; or name the columns in a job's data.columns")};
+                 str("convert the file: iconv -f latin1 -t utf-8 ", path,
+                     "; or list the columns in data.columns of a job")};
   }
   return facts;
 }

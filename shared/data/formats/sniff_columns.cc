@@ -134,9 +134,10 @@ void describe_target(const std::string& name, const Column& column, FileFacts& f
     }
     field.type = FieldType::kString;
     field.positive = {column.texts.size() == 2 ? rare : frequent};
-    note = str(
-        ", 1 means \"", shown(field.positive[0]), "\"",
-        column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other texts") : "");
+    note =
+        str(", 1 means \"", shown(field.positive[0]), "\"",
+            column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other values")
+                                    : "");
   }
   facts.fields.push_back(std::move(field));
 }

@@ -27,7 +27,7 @@ Result<void> check_targets(const ReadPlan& plan, const Batch& batch) {
       const std::vector<float>& values = batch.floats[i].values;
       const auto allowed = [&](float value) { return is_allowed(rule, value); };
       if (!std::all_of(values.begin(), values.end(), allowed))
-        return wire::malformed("a batch with a value of target ", rule.field, " that can't be one");
+        return wire::malformed("a batch with an invalid value of the target ", rule.field);
     }
   }
   return {};
@@ -50,7 +50,7 @@ Result<void> check_batch(const ReadPlan& plan, BatchId expected, const Batch& ba
     same = batch.bags[i].table_index == layout.bags[i].table_index;
   for (size_t i = 0; same && i < layout.tables.size(); ++i)
     same = batch.tables[i].table == layout.tables[i];
-  if (!same) return wire::malformed("a batch with other columns than the job's");
+  if (!same) return wire::malformed("a batch whose columns differ from the columns of the job");
   return check_targets(plan, batch);
 }
 

@@ -22,22 +22,23 @@ bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
 Fault fault_of(const RecordRef& record) {
   switch (record.size) {
     case RecordRef::kDamaged:
-      return {.reason = "has a header that fails its checksum",
+      return {.reason = "has a header with a wrong checksum",
               .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
     case RecordRef::kDropped:
       return {};
     case RecordRef::kBadChecksum:
-      return {.reason = "fails its checksum",
+      return {.reason = "has a wrong checksum",
               .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
     case RecordRef::kUnclosed:
-      return {.reason = "has a quote that nothing closes within the 16 MiB that a record may have",
-              .hint = "mend the line, or set data.bad_records = \"skip\""};
+      return {
+          .reason = "has a quote that is not closed within 16 MiB, the maximum length of a record",
+          .hint = "correct the line, or set data.bad_records = \"skip\""};
     case RecordRef::kCutShort:
-      return {.reason = "is cut short: the file ends inside it",
+      return {.reason = "is truncated: the file ends inside the record",
               .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
     default:
-      return {.reason = "is longer than a record may be (16 MiB a line, 64 MiB a TFRecord)",
-              .hint = "is this the format that the job says?"};
+      return {.reason = "is longer than the maximum (16 MiB for a line, 64 MiB for a TFRecord)",
+              .hint = "check that data.format is the format of the file"};
   }
 }
 
@@ -208,7 +209,7 @@ Result<void> BatchReader::take(Batch& batch, Columns& columns, const QueuedRecor
       ++batch.records;
       return {};
     }
-    fault = {.reason = "brings its batch over 67 million keys",
+    fault = {.reason = "brings its batch above the maximum of 67 million keys",
              .hint = "choose a smaller train.batch_size"};
   }
   if (fault.reason != nullptr) return skip_or_fail(fault, record, batch);
@@ -233,8 +234,8 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, const QueuedRecord& r
   if (!skip) failed_batch_ = totals_.batches;  // otherwise the limit bad_records_max is exceeded
   Error error = bad_record_error(fault, flow_.locate(record));
   if (skip)
-    error.what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
-                      " in a shard)");
+    error.what +=
+        str(" (this exceeds bad_records_max = ", plan_->data.bad_records_max, " within one shard)");
   return error;
 }
 

@@ -15,8 +15,8 @@ namespace downpour::data {
 Result<void> check_filter(const DataSpec& data) {
   DP_TRY(const std::unique_ptr<RecordFilter> filter, RecordFilter::make(data));
   if (filter != nullptr && data.format == DataFormat::kMnist) {
-    return Error{ErrorCode::kConfig, "images can't be filtered", "data.filter",
-                 "remove it, or write the data set as CSV"};
+    return Error{ErrorCode::kConfig, "data.filter does not support images", "data.filter",
+                 "remove data.filter, or convert the data set to CSV"};
   }
   return {};
 }
@@ -57,7 +57,7 @@ Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
         if (!more) break;
         records += window.records->size();
         if (plan.programs->stopped())
-          return Error{ErrorCode::kUnavailable, "the reading was stopped", files[range.file].path};
+          return Error{ErrorCode::kUnavailable, "reading was stopped", files[range.file].path};
       }
     }
     std::vector<uint64_t>& all_before = files[range.file].records_before;

@@ -44,7 +44,7 @@ Result<std::vector<std::string>> read_list(const std::string& path) {
   std::string text(kListBytesMax + 1, '\0');
   DP_TRY(const size_t n, source->read(text.data(), text.size()));
   if (n > kListBytesMax)
-    return Error{ErrorCode::kBadData, "a list of more than 16 MiB of names", path,
+    return Error{ErrorCode::kBadData, "the list of file names is larger than 16 MiB", path,
                  "use globs, or fewer and larger files"};
   text.resize(n);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -61,7 +61,8 @@ Result<std::vector<std::string>> read_list(const std::string& path) {
     names.push_back(beside(name));
   }
   if (names.empty())
-    return Error{ErrorCode::kBadData, "the list names no file", path, "a path or glob a line"};
+    return Error{ErrorCode::kBadData, "the list contains no file", path,
+                 "write one path or glob per line"};
   return names;
 }
 
@@ -73,7 +74,7 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
   DP_TRY(const File file, File::open(path));
   if (file.bytes() == 0) {
     return Error{ErrorCode::kBadData, str("the file is empty: ", path), path,
-                 "remove it from data.source, or write it anew"};
+                 "remove it from data.source, or write the file again"};
   }
   DP_TRY(const uint64_t fingerprint, fingerprint_of(file));
   char head[4] = {};
@@ -102,7 +103,7 @@ Result<std::vector<std::string>> files_named(const std::string& path) {
   if (!paths.empty()) return paths;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   return Error{ErrorCode::kNoInput, str("no file matches ", path), path,
-               str("see what is there: ls ", folder.string())};
+               str("list the folder: ls ", folder.string())};
 }
 
 /// Returns the files of a path as it is written in a job.
@@ -148,8 +149,8 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
       files.insert(files.end(), once.begin(), once.end());
   }
   if (files.empty())
-    return Error{ErrorCode::kNoInput, "no data source is named", "data.source",
-                 "data.source = \"train.csv\", say"};
+    return Error{ErrorCode::kNoInput, "the job has no data source", "data.source",
+                 "for example data.source = \"train.csv\""};
   return files;
 }
 

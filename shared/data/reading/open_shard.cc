@@ -51,8 +51,8 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   const plan::FileInfo& info = plan.files[range.file];
   const DataSpec& data = plan.data;
   if (data.format == DataFormat::kAuto) {
-    return Error{ErrorCode::kConfig, "the data's format is not decided", "data.format",
-                 "say data.format = \"csv\", or whatever it is"};
+    return Error{ErrorCode::kConfig, "the format of the data is not known", "data.format",
+                 "set data.format, for example data.format = \"csv\""};
   }
   const size_t window_bytes = window_bytes_of(data, ranges);
   const bool transformed = !data.program.empty();

@@ -173,11 +173,12 @@ Result<void> ProgramSource::start(const ProgramCall& call) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(call.directory, ignored)) {
     return Error{ErrorCode::kNoInput, str("there is no folder ", call.directory), name_,
-                 "a program runs in the job file's folder, which every worker's machine must have"};
+                 "a program runs in the folder of the job file, which must exist on the machine of "
+                 "every worker"};
   }
   if (!out_.open() || !err_.open() || (input_ && !in_.open())) {
-    return Error{ErrorCode::kUnavailable, str("no pipe for a program: ", std::strerror(errno)),
-                 name_};
+    return Error{ErrorCode::kUnavailable,
+                 str("can't create a pipe for the program: ", std::strerror(errno)), name_};
   }
   std::vector<std::string> words = call.argv, variables;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -228,8 +229,8 @@ Result<void> ProgramSource::start(const ProgramCall& call) {
     const bool absent = error == ENOENT || error == EACCES;
     return Error{absent ? ErrorCode::kNoInput : ErrorCode::kUnavailable,
                  str("can't start `", call.argv[0], "`: ", std::strerror(error)), name_,
-                 absent ? "it is looked for in PATH, or from the job file's folder where it has a "
-                          "slash, on every worker's machine"
+                 absent ? "the program is searched in PATH on the machine of every worker; a name "
+                          "with a slash is relative to the job file's folder"
                         : ""};
   }
   if (!pool_->add(pid_)) kill_it();
@@ -316,23 +317,24 @@ Result<void> ProgramSource::end() {
     if (monotonic_ns() < until_ns) continue;
     kill_it();
     return failed(str("closed its output and did not end within ", kEndsWithinNs / kSecond, " s"),
-                  "it must exit with 0 after its last record");
+                  "the program must exit with status 0 after its last record");
   }
   for (;;) {  // the rest of its stderr
     pollfd err{.fd = err_.read, .events = POLLIN, .revents = 0};
     if (err_.read < 0 || ::poll(&err, 1, 0) <= 0 || !take_stderr()) break;
   }
   if (pool_->stopped()) {
-    return Error{ErrorCode::kUnavailable, "the reading was stopped", name_};
+    return Error{ErrorCode::kUnavailable, "reading was stopped", name_};
   }
   if (WIFSIGNALED(status_)) {
     return failed(
-        str("was ended by signal ", WTERMSIG(status_), " (", ::strsignal(WTERMSIG(status_)), ")"),
+        str("was killed by signal ", WTERMSIG(status_), " (", ::strsignal(WTERMSIG(status_)), ")"),
         "");
   }
   if (WEXITSTATUS(status_) != 0) {
-    return failed(str("ended with status ", WEXITSTATUS(status_)),
-                  "try it by hand, with the variables DOWNPOUR_... that docs/data.md names");
+    return failed(
+        str("ended with status ", WEXITSTATUS(status_)),
+        "run the program by hand, with the variables DOWNPOUR_... that docs/data.md lists");
   }
   return {};
 }
@@ -458,9 +460,11 @@ class ProgramWindows final : public WindowSource {
     if (counted_ && (records_ > wanted || (!more && records_ < wanted))) {
       return Error{
           ErrorCode::kBadData,
-          str("the program gave ", records_ > wanted ? "more" : str("only ", records_), " records",
-              records_ > wanted ? " than the " : " of the ", wanted, " that it was asked for"),
-          place(), "it must write those from DOWNPOUR_SHARD_BEGIN to before DOWNPOUR_SHARD_END"};
+          str("the program wrote ", records_ > wanted ? "more" : str("only ", records_), " records",
+              records_ > wanted ? " than the " : " of the ", wanted, " that were requested"),
+          place(),
+          "the program must write the records from DOWNPOUR_SHARD_BEGIN up to, but not including, "
+          "DOWNPOUR_SHARD_END"};
     }
     if (streamed_) return more;  // BlockWindows has set the progress, in records
     window.begin_progress = counted_ ? before : 0;

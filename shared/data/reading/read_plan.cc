@@ -73,9 +73,9 @@ plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileI
 Result<void> check_kinds(const SourceSpec& source, const std::vector<plan::FileInfo>& files) {
   for (const plan::FileInfo& file : files) {
     if (file.is_program() == source.is_program()) continue;
-    return Error{ErrorCode::kMalformed, file.is_program()
-                                            ? "a program was sent, and the job's source is files"
-                                            : "a file was sent, and the job's source is a program"};
+    return Error{ErrorCode::kMalformed,
+                 file.is_program() ? "the chief sent a program, but the job's source is files"
+                                   : "the chief sent a file, but the job's source is a program"};
   }
   return {};
 }
@@ -88,7 +88,8 @@ Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>
                            data.sharding == Sharding::kAuto && data.interleave.cycle == 1 &&
                            files.front().cuts.front() <= kOpenPieceMax;
   if (open && !may_be_open)
-    return Error{ErrorCode::kMalformed, "the job's data has no stream without an end"};
+    return Error{ErrorCode::kMalformed,
+                 "the chief sent an open-ended stream, but the job's source has a known length"};
   if (!data.source.is_mix() || files.empty()) return {};
   uint64_t noted = 0;
   bool each = std::ranges::none_of(files, &plan::FileInfo::leaves_out);  // ranges cover all files
@@ -98,7 +99,7 @@ Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>
   }
   if (each && noted == files.size()) return {};
   return Error{ErrorCode::kMalformed, str("the sources of the job's mix have ", noted,
-                                          " files, and ", files.size(), " were sent")};
+                                          " files, but the chief sent ", files.size())};
 }
 
 plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
@@ -129,33 +130,31 @@ std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo
   switch (data.sharding) {
     case Sharding::kAuto:
       if (has_streamed(files) && !files.front().is_program())
-        return "sharding = \"auto\": the compressed file is read once an epoch, for one worker at "
-               "a time, or by an input process for all; every record counts once an epoch";
+        return "sharding = \"auto\": the compressed file is read once per epoch, by one worker at "
+               "a time or by an input process for all workers; every record counts once per epoch";
       if (!is_stream(data.source)) break;
-      return "sharding = \"auto\": the program is run once an epoch, for one worker at a time, or "
-             "by an "
-             "input process for all; every record counts once an epoch";
+      return "sharding = \"auto\": the program runs once per epoch, for one worker at a time or in "
+             "an input process for all workers; every record counts once per epoch";
     case Sharding::kFile:
       return streams("file") + str("file i belongs to stream i mod ", data.streams,
-                                   "; every record counts once an epoch");
+                                   "; every record counts once per epoch");
     case Sharding::kData:
       return streams("data") + str("record i belongs to stream i mod ", data.streams,
-                                   "; every record counts once an epoch, and is read ",
+                                   "; every record counts once per epoch, but is read ",
                                    data.streams, " times");
     case Sharding::kOff:
-      return streams("off") + str("each is the whole data set: EVERY RECORD COUNTS ", data.streams,
-                                  " TIMES an epoch");
+      return streams("off") + str("each stream is the whole data set: EVERY RECORD COUNTS ",
+                                  data.streams, " TIMES PER EPOCH");
   }
   return "sharding = \"auto\": the next free worker gets the next shard; every record counts once "
-         "an "
-         "epoch";
+         "per epoch";
 }
 
 std::string text_of(const std::vector<plan::FileInfo>& files) {
   if (!files.empty() && files.front().is_program()) {
     const uint64_t records = files.front().is_open() ? 0 : files.front().bytes;
-    return records > 1 ? str("a program, ", records, " records an epoch")
-                       : "a program, until it ends";
+    return records > 1 ? str("a program, ", records, " records per epoch")
+                       : "a program of unknown length";
   }
   uint64_t bytes = 0;
   for (const plan::FileInfo& file : files) bytes += file.bytes;

@@ -104,10 +104,10 @@ Result<void> RecordProgram::take_written() {
       return failed("wrote bytes that are not a TFRecord");
     take_unsent();
     if (pending_.empty())
-      return failed(str("wrote more records than the ", sent_, " that it had read"));
+      return failed(str("wrote more records than the ", sent_, " that it has read"));
     if (ref.size == 0 && !may_drop_) {
-      Error error = failed("dropped a record, and a prediction answers every one");
-      error.hint = "DOWNPOUR_PURPOSE is \"predict\" then: let it write a record all the same";
+      Error error = failed("dropped a record, but prediction needs an output for every record");
+      error.hint = "if DOWNPOUR_PURPOSE is \"predict\", the program must write every record";
       return error;
     }
     if (ref.size == 0) ref.size = RecordRef::kDropped;
@@ -120,18 +120,18 @@ Result<void> RecordProgram::take_written() {
 }
 
 Result<void> RecordProgram::expect_all() {
-  if (!input_ended_) return failed("ended before it had read all records");
-  if (written_ < sent_) return failed(str("wrote ", written_, " records for ", sent_));
+  if (!input_ended_) return failed("ended before it read all records");
+  if (written_ < sent_) return failed(str("wrote ", written_, " records, but must write ", sent_));
   return {};
 }
 
 Error RecordProgram::failed(const std::string& how) const {
   return Error{ErrorCode::kBadData, str("the program ", how), name_,
                format_ == DataFormat::kTfrecord
-                   ? "it must write one TFRecord for each that it reads, in their order (one "
-                     "without bytes drops the record)"
-                   : "it must write one line for each that it reads, in their order (an empty one "
-                     "drops the record)"};
+                   ? "the program must write one TFRecord for each that it reads, in the same "
+                     "order (an empty TFRecord drops the record)"
+                   : "the program must write one line for each that it reads, in the same order "
+                     "(an empty line drops the record)"};
 }
 
 Result<bool> RecordProgram::next(Window& window) {
@@ -169,7 +169,7 @@ std::string RecordProgram::locate(uint64_t offset) {
   const auto has_offset = [&](const RecordOffset& place) { return place.offset == offset; };
   std::string where = input_->locate(offset);
   if (std::any_of(unsent_places_.begin(), unsent_places_.end(), has_offset)) return where;
-  return str(where, " (as ", name_, " wrote it)");
+  return str(where, " (as ", name_, " wrote the record)");
 }
 
 }  // namespace downpour::data

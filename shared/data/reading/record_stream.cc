@@ -96,7 +96,7 @@ Result<StreamBlockPtr> RecordStream::take(uint64_t begin, const Start& start,
       none->arrays = reading_->arrays;
       return StreamBlockPtr(none);
     }
-    if (stopped()) return Error{ErrorCode::kUnavailable, "the reading was stopped", name_};
+    if (stopped()) return Error{ErrorCode::kUnavailable, "reading was stopped", name_};
     if (is_read_) {
       changed_.wait(lock);
       continue;
@@ -182,9 +182,10 @@ Result<void> RecordStream::read_records(StreamBlock& block, uint64_t begin, uint
         return {};
       }
       if (!more) {
-        return failed(str("the program gave only ", begin + block.records, " records of the ",
-                          ends_.back(), " that the job says"),
-                      "`records` of data.source is how many it gives in an epoch");
+        return failed(str("the program wrote only ", begin + block.records, " records of the ",
+                          ends_.back(), " that the job declares"),
+                      "set `records` of data.source to the number of records that the program "
+                      "writes per epoch");
       }
     }
     const uint64_t wanted = end - begin - block.records;
@@ -238,8 +239,9 @@ Result<void> RecordStream::expect_end() {
   }
   reading_->source.reset();
   if (!more) return {};
-  return failed(str("the program gave more records than the ", ends_.back(), " that the job says"),
-                "`records` of data.source is how many it gives in an epoch");
+  return failed(
+      str("the program wrote more records than the ", ends_.back(), " that the job declares"),
+      "set `records` of data.source to the number of records that the program writes per epoch");
 }
 
 /// Appends the next `count` records of the window to the block's last piece, or to a new piece.
@@ -274,8 +276,9 @@ Result<void> RecordStream::append(StreamBlock& block, size_t count) {
   block.records += count;
   block.bytes += used - before + count * sizeof(RecordRef);
   if (block.bytes <= kBlockBytesMax) return {};
-  return failed(str("a piece of it takes more than ", kBlockBytesMax / kMiB, " MiB of memory"),
-                "choose smaller ones with data.shard_records: they wait there until they are read");
+  return failed(
+      str("a shard of the stream needs more than ", kBlockBytesMax / kMiB, " MiB of memory"),
+      "choose smaller shards with data.shard_records: a shard stays in memory until it is read");
 }
 
 /// Returns the most advanced run that can still return the range, or a new run if there is none.

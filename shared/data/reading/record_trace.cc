@@ -50,13 +50,13 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   if (unit == RecordUnit::kLine) {
     if (plan->data.format == DataFormat::kMnist) {
       return Error{ErrorCode::kUsage, "this file has records, not lines", info.path,
-                   "name a record by its number, from 1", ""};
+                   "give the number of a record, starting at 1", ""};
     }
     uint64_t lines = 0;
     DP_TRY(const auto line, find_line(info.path, n, lines));
     if (!line) {
-      return Error{ErrorCode::kNoInput, str("there is no line ", n, ": the file has ", lines),
-                   info.path};
+      return Error{ErrorCode::kNoInput,
+                   str("there is no line ", n, ": the highest number is ", lines), info.path};
     }
     wanted = *line;
   }
@@ -88,16 +88,17 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   }
   switch (unit) {
     case RecordUnit::kRecord:
-      return Error{ErrorCode::kNoInput,
-                   str("there is no record ", n, ": the file has ", place.number), info.path,
-                   "records count from 1; --line takes a line's number, --byte a place", ""};
+      return Error{
+          ErrorCode::kNoInput,
+          str("there is no record ", n, ": the highest number is ", place.number), info.path,
+          "records are numbered from 1; use --line for a line number, or --byte for an offset", ""};
     case RecordUnit::kLine:
-      return Error{ErrorCode::kNoInput, str("line ", n, " is no record"), info.path,
-                   "it is blank, a comment, or stands before the first record", ""};
+      return Error{ErrorCode::kNoInput, str("line ", n, " is not a record"), info.path,
+                   "the line is blank, is a comment, or comes before the first record", ""};
     case RecordUnit::kByte:
       break;
   }
-  return Error{ErrorCode::kNoInput, str("byte ", n, " is in no record"), info.path};
+  return Error{ErrorCode::kNoInput, str("byte ", n, " is not in a record"), info.path};
 }
 
 Result<RecordFate> trace_record(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,

@@ -23,7 +23,7 @@ Result<char> delimiter_of(const DataSpec& data) {
   if (text.size() == 1 && ends_numbers && c != '"' && c != '\n' && c != '\r') return c;
   return Error{ErrorCode::kConfig, str("\"", shown(data.delimiter), "\" can't be a delimiter"),
                "data.delimiter",
-               "it is one character: no letter, digit, sign, point, quote or line break"};
+               "use one character that is not a letter, digit, sign, point, quote or line break"};
 }
 
 bool split_line(std::string_view line, char delimiter, bool quotes,

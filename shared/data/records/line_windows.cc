@@ -219,8 +219,9 @@ class LineWindows final : public WindowSource {
       used_ = filled_ = 0;
       if (eof_) return {};
       if (base_ - begin > kSkippedBytesMax) {
-        return Error{ErrorCode::kBadData, str("a line of more than 256 MiB: ", path_),
-                     str(path_, ": byte ", begin), "is it text? say what it is in data.format"};
+        return Error{ErrorCode::kBadData, str("a line is longer than 256 MiB: ", path_),
+                     str(path_, ": byte ", begin),
+                     "check that the file is text, and set data.format"};
       }
       buffer_.reserve(kScanBytes, 0);
       DP_TRY(filled_, source_->read(buffer_.data(), kScanBytes));
@@ -346,7 +347,7 @@ Result<Preamble> read_preamble(const std::string& path, const DataSpec& data, bo
       if (end != std::string::npos || whole) break;
       const size_t have = text.size();
       if (have > kLineBytesMax)
-        return Error{ErrorCode::kBadData, "a header line of more than 16 MiB",
+        return Error{ErrorCode::kBadData, "the header line is longer than 16 MiB",
                      str(path, ":", line + 1)};
       const size_t step = std::max<size_t>(have, 4096);
       text.resize(have + step);
@@ -356,7 +357,7 @@ Result<Preamble> read_preamble(const std::string& path, const DataSpec& data, bo
     }
     if (end == std::string::npos && line + 1 < lines) {
       return Error{ErrorCode::kBadData,
-                   str("the file ends before its ", lines, " lines of skip_lines and header"),
+                   str("the file ends before its ", lines, " lines of header and data.skip_lines"),
                    str(path, ":", line + 1), "check data.skip_lines and data.header"};
     }
     preamble.header = text.substr(0, end);

@@ -25,7 +25,7 @@ Result<FieldSpec> resolve_field(const FieldContext& context, const std::string& 
   }
   return Error{ErrorCode::kConfig, str("field ", name, " is not declared"),
                str("data.fields.", name),
-               there.empty() ? "declare it in data.fields" : str("there are: ", shown(there))};
+               there.empty() ? "declare it in data.fields" : str("the fields are: ", shown(there))};
 }
 
 const TargetRule* find_target(const FieldContext& context, const std::string& name) {

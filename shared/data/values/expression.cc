@@ -21,7 +21,7 @@ const char* name_of(Kind kind) {
     case Kind::kNumber:
       return "a number";
     case Kind::kText:
-      return "a text";
+      return "a string";
     case Kind::kCondition:
       return "a condition";
   }
@@ -51,15 +51,16 @@ class ExpressionCompiler {
       : text_(text), all_(fields) {}
 
   Result<Expression> compile() {
-    if (text_.size() > kTextBytesMax) return fail(0, "is longer than 64 KiB", "");
+    if (text_.size() > kTextBytesMax) return fail(0, "the condition is longer than 64 KiB", "");
     DP_TRY_VOID(advance());
     DP_TRY(const Kind kind, either());
     if (token_.type != Token::Type::kEnd) {
-      return fail(token_.begin, str("did not expect \"", token_.text, "\""),
-                  "conditions are joined by && and ||");
+      return fail(token_.begin, str("unexpected \"", token_.text, "\""),
+                  "join conditions with && or ||");
     }
     if (kind != Kind::kCondition) {
-      return fail(0, str("is ", name_of(kind), ", not a condition"), "compare it: age >= 18");
+      return fail(0, str("the result is ", name_of(kind), ", not a condition"),
+                  "compare it: age >= 18");
     }
     return std::move(out_);
   }
@@ -96,8 +97,8 @@ class ExpressionCompiler {
     }
     if (std::string_view("!<>()+-*/%,").find(c) != std::string_view::npos) return take_sign(1);
     const bool doubled = c == '=' || c == '&' || c == '|';
-    return fail(at_, str("did not expect \"", c, "\""),
-                doubled ? str("write \"", c, c, "\"") : "texts stand in quotes: country == 'NO'");
+    return fail(at_, str("unexpected \"", c, "\""),
+                doubled ? str("write \"", c, c, "\"") : "put strings in quotes: country == 'NO'");
   }
 
   Result<void> take_sign(size_t size) {
@@ -131,7 +132,7 @@ class ExpressionCompiler {
     token_.number = std::strtold(rest.c_str(), &end);
     const size_t size = size_t(end - rest.c_str());
     if (size == 0 || !std::isfinite(token_.number) || (size < rest.size() && is_word(rest[size]))) {
-      return fail(at_, "is no number that can be read", "numbers read as 18, -0.5 or 1e6");
+      return fail(at_, "invalid number", "write numbers as 18, -0.5 or 1e6");
     }
     token_.type = Token::Type::kNumber;
     token_.text = rest.substr(0, size);
@@ -172,7 +173,8 @@ class ExpressionCompiler {
   }
 
   Error wrong_side(size_t at, std::string_view sign, Kind kind) const {
-    return fail(at, str(name_of(kind), " can't be a side of ", sign), "compare it first");
+    return fail(at, str(name_of(kind), " can't be an operand of ", sign),
+                "compare the value first, as in age > 18");
   }
 
   Result<Kind> comparison() {
@@ -200,7 +202,7 @@ class ExpressionCompiler {
     if (left != right || left == Kind::kCondition) {
       return fail(left == Kind::kCondition ? begin : right_begin,
                   str(name_of(left), " can't be compared with ", name_of(right)),
-                  "numbers stand without quotes, texts with them");
+                  "write numbers without quotes, and strings with quotes");
     }
     const auto first = left == Kind::kNumber ? Op::kEqual : Op::kTextEqual;
     add(Op(uint8_t(first) + uint8_t(sign - std::begin(kSigns))));
@@ -261,7 +263,7 @@ class ExpressionCompiler {
       DP_TRY(const Kind right, (this->*part)());
       if (left != Kind::kNumber || right != Kind::kNumber) {
         return fail(left != Kind::kNumber ? begin : right_begin,
-                    str(op->sign, " is for numbers, this is ",
+                    str(op->sign, " needs numbers, but this is ",
                         name_of(left != Kind::kNumber ? left : right)),
                     "");
       }
@@ -280,7 +282,7 @@ class ExpressionCompiler {
     if (kind != (negate ? Kind::kNumber : Kind::kCondition)) {
       return fail(
           begin,
-          str(negate ? "- is for numbers" : "! is for conditions", ", this is ", name_of(kind)),
+          str(negate ? "- needs a number" : "! needs a condition", ", but this is ", name_of(kind)),
           negate ? "" : "put the comparison in parentheses: !(a == 1)");
     }
     add(negate ? Op::kNegate : Op::kNot);
@@ -304,16 +306,17 @@ class ExpressionCompiler {
       case Token::Type::kSign:
         break;
       case Token::Type::kEnd:
-        return fail(token_.begin, "ends too early", "a field, a number or a text is expected");
+        return fail(token_.begin, "unexpected end of the condition",
+                    "expected a field, a number or a string");
     }
     if (!at_sign("(")) {
-      return fail(token_.begin, str("did not expect \"", token_.text, "\""),
-                  "a field, a number or a text is expected");
+      return fail(token_.begin, str("unexpected \"", token_.text, "\""),
+                  "expected a field, a number or a string");
     }
     DP_TRY_VOID(deeper());
     DP_TRY_VOID(advance());
     DP_TRY(const Kind kind, either());
-    DP_TRY_VOID(expect(")", "for a parenthesis that was opened"));
+    DP_TRY_VOID(expect(")", "for an open parenthesis"));
     --depth_;
     return kind;
   }
@@ -346,7 +349,7 @@ class ExpressionCompiler {
       for (size_t i = 0; i < std::min<size_t>(all_.size(), 50); ++i)
         there += (i == 0 ? "" : ", ") + all_[i].name;
       return fail(name.begin, str("there is no field \"", name.text, "\""),
-                  there.empty() ? "declare it in data.fields" : str("there are: ", there));
+                  there.empty() ? "declare it in data.fields" : str("the fields are: ", there));
     }
     const auto index = uint32_t(field - all_.begin());
     const auto known = std::find(out_.fields_.begin(), out_.fields_.end(), index);
@@ -359,7 +362,8 @@ class ExpressionCompiler {
 
   Result<void> deeper() {
     if (++depth_ > kDepthMax)
-      return fail(token_.begin, "is nested too deeply", "64 levels are allowed");
+      return fail(token_.begin, "the condition is nested too deeply",
+                  "at most 64 levels are allowed");
     return {};
   }
   void add(Op op, uint32_t argument = 0) { out_.steps_.push_back({op, argument}); }

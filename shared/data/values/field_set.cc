@@ -41,8 +41,8 @@ class Builder {
     const bool late = PostParseOps::begin_of(spec) < spec.transform.size();
     if (late && rule != nullptr && rule->kind != TargetKind::kAny) {
       return field_error(spec,
-                         "is a target of classes, which takes no op for lists and no random one",
-                         "use it without these ops");
+                         "is a class target, which does not allow ops for lists or random ops",
+                         "remove these ops from its transform");
     }
     if (spec.is_bag() && !is_sparse(spec) && late) {
       DP_TRY(KeyField field, KeyField::make_list(context_, early_part(spec)));
@@ -94,8 +94,9 @@ class Builder {
     for (const std::string& name : spec.transform[0].fields) {
       DP_TRY(const FieldSpec input, resolve_(name, 0));
       if (is_cross(input) || !is_sparse(input))
-        return field_error(spec, str("crosses ", name, ", which gives no keys of its own"),
-                           "bucketize makes keys of numbers; of a cross, name the fields");
+        return field_error(spec, str("crosses ", name, ", which does not give keys"),
+                           "use bucketize to turn numbers into keys; instead of a cross, list the "
+                           "fields that it crosses");
       DP_TRY(const uint32_t entry, entry_of(name));
       inputs.push_back(entry);
       crossed_.insert(entry);

@@ -12,8 +12,8 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kSmallResults = 1024;
-constexpr const char* kFixRecord = "mend the record, or set data.bad_records = \"skip\"";
-constexpr const char* kFixLine = "mend the line, or set data.bad_records = \"skip\"";
+constexpr const char* kFixRecord = "correct the record, or set data.bad_records = \"skip\"";
+constexpr const char* kFixLine = "correct the line, or set data.bad_records = \"skip\"";
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -63,19 +63,19 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
   }
   if (spec.is_bag() || elements_of(spec.shape) != width) {
     return field_error(
-        spec, str("has not the shape of the ", width, " floats that the model reads"),
-        "give it shape = [] for one number, [n] for n numbers (in a text parted by blanks)");
+        spec, str("does not have the shape of the ", width, " floats that the model reads"),
+        "set shape = [] for one number, or [n] for n numbers (in text files separated by spaces)");
   }
   if (spec.type == FieldType::kString && spec.positive.empty()) {
-    return field_error(spec, "is a string where the model needs a number",
-                       "give it type = \"float32\", or `positive`, the texts that read as 1");
+    return field_error(spec, "is a string, but the model needs a number",
+                       "set type = \"float32\", or list in `positive` the strings that mean 1");
   }
   for (const TransformSpec& op : spec.transform) {
     if (NumberOps::takes(op.op)) {
       field.ops_.add(op);
     } else if (op.op != TransformOp::kIdentity) {
-      return field_error(spec, "has an op that makes keys, so it is no number",
-                         "use it as input of an embedding or linear layer");
+      return field_error(spec, "has an op that gives keys, but the model needs a number",
+                         "use the field as an input of an embedding or linear layer");
     }
     if (op.op == TransformOp::kStandardize &&
         !(op.scale.value_or(1) != 0 && std::isfinite(op.scale.value_or(1)) &&
@@ -147,9 +147,9 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
     // The class of a value is unpredictable, so there is no branch for it.
     const bool one = value == 1.0F;
     if (!(one | (value == 0.0F) | (value == -1.0F))) [[unlikely]] {
-      return refuse("is out of range: a logistic target is 0 or 1 (or -1 and 1)", text,
-                    "list the texts that mean 1 in the field's `positive`, or choose another loss",
-                    fault);
+      return refuse(
+          "is out of range: a logistic target is 0 or 1 (or -1 and 1)", text,
+          "list the strings that mean 1 in `positive` of the field, or choose another loss", fault);
     }
     value = float(one);
   } else if (target_ == TargetKind::kClass) {
@@ -213,16 +213,16 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
     const char* const begin = p;
     p = p < end ? parse_float(p, value) : nullptr;
     if (p == nullptr || p > end || (p < end && !(width_ > 1 && is_blank(*p)))) {
-      return refuse(
-          width_ == 1 ? "is not a finite number" : "is not the list of numbers that its shape says",
-          text, kFixLine, fault);
+      return refuse(width_ == 1 ? "is not a finite number"
+                                : "is not a list of numbers with the declared shape",
+                    text, kFixLine, fault);
     }
     if (integer_ && !is_int64({begin, size_t(p - begin)}))  // checked before the value is rounded
-      return refuse("is not an integer of 64 bits", text, kFixLine, fault);
+      return refuse("is not a 64-bit integer", text, kFixLine, fault);
     if (!convert_number(value, text, to + i, fault)) return false;
   }
   if (p != end && !trimmed({p, size_t(end - p)}).empty())
-    return refuse("has more numbers than its shape says", text, kFixLine, fault);
+    return refuse("has more numbers than the declared shape", text, kFixLine, fault);
   return true;
 }
 

@@ -72,7 +72,7 @@ Result<std::unique_ptr<RecordFilter>> RecordFilter::make(const DataSpec& data) {
     if (!input.is_text && !read_number(input.fallback_text, input.fallback.number)) {
       return Error{ErrorCode::kConfig,
                    str("field ", filter->specs_[i].name, ": the default \"", input.fallback_text,
-                       "\" is no number"),
+                       "\" is not a number"),
                    str("data.fields.", filter->specs_[i].name), ""};
     }
   }
@@ -90,8 +90,8 @@ bool RecordFilter::set_text(size_t i, std::string_view text, Fault& fault) {
            .field = &specs_[i].name,
            .text = text,
            .hint =
-               "data.filter compares it as one; mend the line, or set data.bad_records = "
-               "\"skip\""};
+               "data.filter compares the field as a number; correct the line, or set "
+               "data.bad_records = \"skip\""};
   return false;
 }
 
@@ -102,7 +102,7 @@ bool RecordFilter::passes(Fault& fault) const {
   while (i + 1 < values_.size() && !values_[i].missing) ++i;
   fault = {.reason = "is missing, and data.filter needs it",
            .field = &specs_[i].name,
-           .hint = "give the field a `default`, or ask missing(...) first"};
+           .hint = "give the field a `default`, or test missing(...) first"};
   return false;
 }
 

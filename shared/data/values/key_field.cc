@@ -26,8 +26,8 @@ Result<KeyField> KeyField::make(const FieldContext& context, const FieldSpec& sp
   field.list_ = spec.is_bag();
   field.integer_ = spec.type == FieldType::kInt64;
   if (!field.list_ && !spec.shape.empty() && !(spec.shape.size() == 1 && spec.shape[0] == 1)) {
-    return field_error(spec, "can't be read as keys with that shape",
-                       "shape is [] for one key, [-1] for a bag of them");
+    return field_error(spec, "has a shape that keys do not support",
+                       "set shape = [] for one key, or [-1] for a bag of keys");
   }
   size_t op = 0;
   if (!spec.transform.empty() && spec.transform[0].op == TransformOp::kTokens) {
@@ -44,7 +44,7 @@ Result<KeyField> KeyField::make(const FieldContext& context, const FieldSpec& sp
     return field;
   }
   if (op > first && !buckets) {
-    return field_error(spec, "has a transform that gives no key",
+    return field_error(spec, "has a transform that does not give a key",
                        "use { op = \"hash\" }, or an int64 field without ops");
   }
   if (op == spec.transform.size()) {
@@ -105,7 +105,7 @@ Result<void> KeyField::add_op(const FieldContext& context, const FieldSpec& spec
     default:
       break;
   }
-  return field_error(spec, "has a transform that gives no key",
+  return field_error(spec, "has a transform that does not give a key",
                      "use { op = \"hash\" }, or an int64 field without ops");
 }
 
@@ -159,8 +159,8 @@ bool KeyField::find_word(std::string_view word, uint64_t& key, Fault& fault) con
     key = *otherwise_;
   } else {
     refuse("is not in the vocabulary", word,
-           "add it, or say in the op what unknown words are: unknown = \"hash\", \"drop\" or "
-           "\"default\"",
+           "add the word, or set in the op how to treat unknown words: unknown = \"hash\", "
+           "\"drop\" or \"default\"",
            fault);
     fault.made = std::string(word);  // a copy, because `word` may point to a local buffer of digits
     return false;
@@ -174,8 +174,8 @@ bool KeyField::in_range(std::string_view text, uint64_t& key, Fault& fault) cons
     key = *otherwise_;
     return true;
   }
-  return refuse("is not below the op's buckets", text,
-                "raise `buckets` of { op = \"identity\" }, or give it a `default`", fault);
+  return refuse("is not less than the op's `buckets`", text,
+                "raise `buckets` of { op = \"identity\" }, or set its `default`", fault);
 }
 
 bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) const {
@@ -185,8 +185,8 @@ bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) 
   const char* const end = text.empty() ? nullptr : parse_uint(text.data() + negative, number);
   if (end != text.data() + text.size() || (negative && !any_sign) ||
       (negative && number > uint64_t{1} << 63)) {
-    return refuse(any_sign ? "is not an integer" : "is not an integer of 0 or more", text,
-                  "type = \"string\" takes any text; { op = \"hash\" } also negative integers",
+    return refuse(any_sign ? "is not an integer" : "is not a non-negative integer", text,
+                  "type = \"string\" accepts any text; { op = \"hash\" } accepts negative integers",
                   fault);
   }
   switch (how_) {

@@ -192,9 +192,9 @@ bool RecordStage::apply_cross(const Cross& cross, Columns& columns, Fault& fault
   for (const uint32_t input : cross.inputs) {
     const std::span<const uint64_t> keys = keys_of((*columns.keys)[input], columns.record);
     if (crossed_.size() * keys.size() > kCrossedMax) {
-      fault = {.reason = "crosses to more than 65536 keys",
+      fault = {.reason = "gives more than 65536 keys in one record",
                .field = &cross.name,
-               .hint = "shorten its fields: { op = \"truncate\", length = 20 }"};
+               .hint = "shorten the fields that it crosses: { op = \"truncate\", length = 20 }"};
       return false;
     }
     longer_.clear();

@@ -6,20 +6,20 @@ namespace downpour::data {
 namespace {
 
 constexpr const char* kFixField =
-    "mend the field's type or shape, or set data.bad_records = \"skip\"";
+    "correct the field's type or shape, or set data.bad_records = \"skip\"";
 
 /// Returns the reason why a field of this type rejects an integer, a string, or (neither) a float.
 const char* mismatch(FieldType type, bool integer, bool string) {
   switch (type) {
     case FieldType::kFloat32:
-      return string ? "is a string, and the field is declared float32"
-                    : "is a number that a float32 field does not take";
+      return string ? "is a string, but the field is declared float32"
+                    : "is a number that a float32 field does not accept";
     case FieldType::kInt64:
-      return string ? "is a string, and the field is declared int64"
-                    : "is not an integer, and the field is declared int64";
+      return string ? "is a string, but the field is declared int64"
+                    : "is not an integer, but the field is declared int64";
     case FieldType::kString:
-      return integer ? "is an integer, and the field is declared string"
-                     : "is a float, and the field is declared string";
+      return integer ? "is an integer, but the field is declared string"
+                     : "is a float, but the field is declared string";
   }
   return "";
 }
@@ -41,9 +41,10 @@ Result<std::vector<TypedField>> TypedField::make_all(FieldSet& set) {
     field.keys_ = std::move(keys.field);
     if (field.is_bag() && field.type() == FieldType::kFloat32 && !field.keys_->takes_numbers()) {
       return Error{ErrorCode::kConfig,
-                   str("field ", field.name(), ": floats of any number can't be keys"),
+                   str("field ", field.name(),
+                       ": a list of floats without a fixed length can't be used as keys"),
                    str("data.fields.", field.name()),
-                   "type = \"int64\" or \"string\" gives keys; a fixed shape gives numbers"};
+                   "set type = \"int64\" or \"string\" for keys, or a fixed shape for numbers"};
     }
     if (field.is_bag()) field.width_ = UINT32_MAX;
     field.kind_ = field.keys_->is_bag()      ? Kind::kBag
@@ -84,10 +85,11 @@ Result<std::optional<uint64_t>> TypedField::first_element() const {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), first);
   if (end.ec == std::errc{} && end.ptr == text.data() + text.size() && kind_ != Kind::kBag)
     return std::optional<uint64_t>(first);
-  return Error{ErrorCode::kConfig,
-               str("field ", name(), ": `column` = \"", text, "\" is no place in a row of values"),
-               str("data.fields.", name()),
-               "column = \"3\": the field is the elements from the fourth on, as its shape says"};
+  return Error{
+      ErrorCode::kConfig,
+      str("field ", name(), ": `column` = \"", text, "\" is not an index into a row of values"),
+      str("data.fields.", name()),
+      "use the index of the field's first element: column = \"3\" starts at the fourth element"};
 }
 
 bool TypedField::read_missing(Columns& columns, Fault& fault) const {
@@ -126,8 +128,8 @@ bool FieldWriter::refuse(Found found, std::string value, Fault& fault) const {
 }
 
 bool FieldWriter::wrong_count(Fault& fault) const {
-  fault = {.reason = count_ >= field_.width_ ? "has more values than its shape says"
-                                             : "has fewer values than its shape says",
+  fault = {.reason = count_ >= field_.width_ ? "has more values than the declared shape"
+                                             : "has fewer values than the declared shape",
            .field = &field_.name(),
            .hint = kFixField};
   return false;

@@ -29,7 +29,8 @@ Result<std::string> read_all(const std::string& path) {
     text.resize(have + n);
     if (n == 0) return text;
     if (text.size() > kVocabularyBytesMax)
-      return Error{ErrorCode::kBadData, str("a vocabulary of more than 4 GiB: ", path), path, ""};
+      return Error{ErrorCode::kBadData, str("the vocabulary is larger than 4 GiB: ", path), path,
+                   ""};
   }
 }
 
@@ -52,23 +53,24 @@ Result<void> Vocabulary::add_lines(std::string text, const std::string& where) {
     fingerprint_ = hash_combine(fingerprint_, xxh3(one.data(), one.size()));
     if (one.empty()) {
       if (ends_.size() - words <= kEmptyLinesMax) continue;
-      return Error{ErrorCode::kBadData, str("more than a million empty lines: ", where), where,
-                   "is it a vocabulary? It has a word a line"};
+      return Error{ErrorCode::kBadData,
+                   str("the vocabulary has more than a million empty lines: ", where), where,
+                   "check that the file is a vocabulary with one word per line"};
     }
     if (uint32_t& slot = slots_[slot_of(one)]; slot == kFree) {
       slot = number;
     } else {
       return Error{
           ErrorCode::kBadData,
-          str("the word \"", shown(one), "\" stands in lines ", slot + 1, " and ", number + 1),
-          str(where, ":", number + 1), "each word once: its line is its number"};
+          str("the word \"", shown(one), "\" appears in lines ", slot + 1, " and ", number + 1),
+          str(where, ":", number + 1), "list each word once, because its line number is its key"};
     }
     if (++words * 2 > slots_.size()) grow();
   }
   text_.resize(to);
   if (text_.empty())
-    return Error{ErrorCode::kBadData, str("a vocabulary without a word: ", where), where,
-                 "it has a word a line"};
+    return Error{ErrorCode::kBadData, str("the vocabulary contains no word: ", where), where,
+                 "write one word per line"};
   fingerprint_ = fingerprint_ >> 2 | 1;
   return {};
 }
@@ -98,7 +100,7 @@ Result<std::shared_ptr<const Vocabulary>> Vocabulary::of(const std::vector<std::
   std::string text;
   for (const std::string& word : words) (text += word) += '\n';
   std::shared_ptr<Vocabulary> vocabulary(new Vocabulary);
-  DP_TRY_VOID(vocabulary->add_lines(std::move(text), "the job's words"));
+  DP_TRY_VOID(vocabulary->add_lines(std::move(text), "`words` of the job"));
   return std::shared_ptr<const Vocabulary>(std::move(vocabulary));
 }
 
@@ -117,10 +119,11 @@ Result<std::shared_ptr<const Vocabulary>> VocabularyPool::get(const TransformSpe
   }
   if (spec.fingerprint == 0 || spec.fingerprint == known->fingerprint()) return known;
   return Error{ErrorCode::kBadData,
-               str("the vocabulary is another one now: it had ", spec.size, " words, it has ",
+               str("the vocabulary changed: it had ", spec.size, " words, and now has ",
                    known->size(), ": ", spec.file),
                spec.file,
-               "its lines number the model's rows; put it back as it was, or train anew"};
+               "its line numbers are the keys of the model's rows; restore the file, or start a "
+               "new run with --fresh"};
 }
 
 Result<void> note_vocabularies(DataSpec& data) {

@@ -88,7 +88,7 @@ TEST_CASE("a part that needs more memory than the limit is not applied, and the 
   const wire::Failure told = std::get<wire::Heartbeat>(ps.effects.sends[0].message.body).failure;
   CHECK(told.code == ErrorCode::kConfig);
   CHECK(told.id == "DP-2401");
-  CHECK(told.what.find("may hold 16.0 MiB (cluster.ps_memory)") != std::string::npos);
+  CHECK(told.what.find("16.0 MiB (cluster.ps_memory)") != std::string::npos);
   CHECK(told.what.find("the largest table is clicks (") != std::string::npos);
   CHECK(told.what.find(" rows, ") != std::string::npos);
   CHECK(told.hint.find("cluster.ps_memory") != std::string::npos);
@@ -117,7 +117,7 @@ TEST_CASE("without a limit in the job, the free memory of the machine is the lim
   uint32_t batch = 10;
   while (ps.push(batch, uint64_t{batch} * kKeysPerPush)) ++batch;
   CHECK(ps.core.partitions().memory_bytes() <= held_bytes + kMiB);
-  CHECK(ps.failure().what.find("what this machine has left") != std::string::npos);
+  CHECK(ps.failure().what.find("(the memory that this machine has left)") != std::string::npos);
 }
 
 TEST_CASE("images that need more memory than the limit are refused", "[ps][core][memory]") {

@@ -159,7 +159,8 @@ TEST_CASE("a second Welcome changes nothing in the core", "[ps][core]") {
 
 TEST_CASE("a core refused by the chief ends with the chief's reason", "[ps][core]") {
   PsHarness ps;
-  ps.step(kChiefPeer, wire::Refused{.code = ErrorCode::kUnavailable, .what = "the job has ended"});
+  ps.step(kChiefPeer,
+          wire::Refused{.code = ErrorCode::kUnavailable, .what = "the job has already ended"});
   REQUIRE(ps.effects.exit);
   CHECK(ps.effects.exit->code == 69);
 }

@@ -135,7 +135,7 @@ std::string print_push(const wire::PushReply& reply) {
 
 std::string print_pull(const wire::PullReply& reply, const Bytes& values) {
   if (reply.status == wire::PullStatus::kWrongView)
-    return str("pull: wrong view, here it is ", reply.view);
+    return str("pull: view mismatch, here it is ", reply.view);
   if (reply.status == wire::PullStatus::kOverloaded) return "pull: overloaded";
   std::vector<float> floats;
   for (size_t i = 0; i < values.count<float>(); ++i) floats.push_back(values.load<float>(i));
@@ -522,7 +522,7 @@ std::string PsScript::print(const Send& send) const {
   if (goodbye != nullptr) beat = &goodbye->last;
   REQUIRE(beat != nullptr);
   std::string text = str(goodbye != nullptr ? "goodbye" : "heartbeat", " rows=", beat->rows,
-                         " had_it=", beat->duplicate_parts, " gaps=", beat->gaps,
+                         " duplicate_parts=", beat->duplicate_parts, " gaps=", beat->gaps,
                          " pulled_bytes=", beat->pulled_bytes, " staleness=");
   for (size_t i = 0; i < beat->staleness.size(); ++i) {
     if (beat->staleness[i] != 0) text += str('{', i, ':', beat->staleness[i], '}');

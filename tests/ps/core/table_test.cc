@@ -270,7 +270,7 @@ TEST_CASE("an image that does not fit the table is refused and changes nothing",
   refused(image, "wide has");
   image = good;
   image.table_variables.pop_back();
-  refused(image, "members");
+  refused(image, "variables");
   refused(table.export_partition(PartitionId{4}), "another partition");
 }
 

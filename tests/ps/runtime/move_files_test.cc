@@ -283,8 +283,10 @@ TEST_CASE("a ps joins only a chief whose run lies in the folder that the chief n
   CHECK(welcomed(dir / "mine").empty());
   CHECK_THAT(welcomed(dir / "other"), Catch::Contains("another run"));
   CHECK_THAT(welcomed(dir / "none"), Catch::Contains(dir / "none"));
-  CHECK_THAT(welcomed(""), Catch::Contains("no run folder"));
-  CHECK_THAT(welcomed("mine"), Catch::Contains("no run folder"));
+  CHECK_THAT(welcomed(""),
+             Catch::Contains("the chief did not send an absolute path of its run folder"));
+  CHECK_THAT(welcomed("mine"),
+             Catch::Contains("the chief did not send an absolute path of its run folder"));
   CHECK_THAT(welcomed(dir / "linked"), Catch::Contains("symbolic link"));
 }
 

@@ -190,7 +190,7 @@ TEST_CASE("rows are written in their order, and read in the order of their keys"
   const auto twice = decode_image(encoded(image), kTables, "f", 0);
   REQUIRE_FALSE(twice);
   CHECK(twice.error().what ==
-        str("key ", table.keys[7], " of table features stands twice, or out of order"));
+        str("key ", table.keys[7], " of table features is a duplicate or out of order"));
 }
 
 TEST_CASE("large sections are aligned so that they can be written without a copy", "[checkpoint]") {

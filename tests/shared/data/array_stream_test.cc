@@ -144,21 +144,21 @@ TEST_CASE("array stream: the error for output that does not match names the arra
   const Error cut = error_of(dir, chunk(0, 5) + chunk(5, 9).substr(0, 200));
   CHECK(cut.code == ErrorCode::kBadData);
   CHECK_THAT(cut.what, Contains("ends inside an array"));
-  CHECK_THAT(cut.where, Contains("exec: cat output, array `y` of records from 5 on"));
+  CHECK_THAT(cut.where, Contains("exec: cat output, array `y` of the records from record 5 on"));
   CHECK_THAT(error_of(dir, chunk(0, 5) + floats_npy({1, 2}, "(1, 2)")).where, Contains("`y`"));
 
   const std::string y2 = npy("'<i8'", "(2,)", bytes_of(std::vector<int64_t>{1, 2}));
   CHECK_THAT(error_of(dir, floats_npy({1, 2}, "(1, 2)") + y2).what,
              Contains("has 2 rows, `x` has 1"));
   CHECK_THAT(error_of(dir, chunk(0, 2) + floats_npy({1, 2, 3, 4, 5, 6}, "(2, 3)") + y2).what,
-             Contains("has rows of float32 [3], those before had float32 [2]"));
+             Contains("has rows of float32 [3], but the earlier arrays had rows of float32 [2]"));
   CHECK_THAT(error_of(dir, floats_npy({1, 2, 3, 4, 5, 6}, "(2, 3)") + y2).what,
-             Contains("field x: has another shape"));
+             Contains("field x: its shape differs"));
   const std::string floats = floats_npy({1, 2}, "(2,)");
   CHECK_THAT(error_of(dir, floats_npy({1, 2, 3, 4}, "(2, 2)") + floats).what,
-             Contains("field y: is int64, and its array holds float32"));
+             Contains("field y: is declared int64, but its array contains float32"));
   CHECK_THAT(error_of(dir, "1,2\n").what, Contains("ends inside an array"));
-  CHECK_THAT(error_of(dir, "no array, but a longer text").what, Contains("no .npy file"));
+  CHECK_THAT(error_of(dir, "no array, but a longer text").what, Contains("is not an .npy file"));
   // A header with a huge shape does not cause a large allocation.
   CHECK_THAT(error_of(dir, npy("'<f4'", "(1000000000000, 2)", "")).what, Contains("256 MiB"));
   CHECK_THAT(error_of(dir, npy("'<f4'", "(1000000, 2)", "short")).what, Contains("ends inside"));

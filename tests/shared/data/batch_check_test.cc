@@ -46,7 +46,7 @@ TEST_CASE("a batch from an input process must match the id and the columns of th
   CHECK(why([](Batch& b) { b.id.batch = 4; }) == "batch 1/2/4 instead of 1/2/3");
   CHECK(why([](Batch& b) { b.records = 3; }) == "a batch of 3 records");
   CHECK(why([](Batch& b) { b.records = 0; }) == "a batch of 0 records");
-  const std::string columns = "a batch with other columns than the job's";
+  const std::string columns = "a batch whose columns differ from the columns of the job";
   CHECK(why([](Batch& b) { b.floats.pop_back(); }) == columns);
   CHECK(why([](Batch& b) { b.floats[0].width = 1; }) == columns);
   CHECK(why([](Batch& b) { b.bags.clear(); }) == columns);
@@ -63,11 +63,11 @@ TEST_CASE("every value of a binary or class target is checked", "[data]") {
   for (const float value :
        {10.0F, -1.0F, 0.5F, std::nanf(""), std::numeric_limits<float>::infinity(), 1e30F}) {
     CHECK(why([&](Batch& b) { b.floats[2].values[1] = value; }) ==
-          "a batch with a value of target digit that can't be one");
+          "a batch with an invalid value of the target digit");
   }
   for (const float value : {2.0F, -1.0F, 0.5F, std::nanf("")}) {
     CHECK(why([&](Batch& b) { b.floats[1].values[0] = value; }) ==
-          "a batch with a value of target click that can't be one");
+          "a batch with an invalid value of the target click");
   }
 }
 

@@ -177,7 +177,8 @@ TEST_CASE("damaged and truncated gzip files and gzip bombs are rejected", "[data
     CHECK_THAT(error.where, Contains("f.gz"));
     return error.what;
   };
-  CHECK_THAT(gzip_error(whole.substr(0, whole.size() - 9)), Contains("ends in the middle"));
+  CHECK_THAT(gzip_error(whole.substr(0, whole.size() - 9)),
+             Contains("the file is truncated (an incomplete download or copy?)"));
   std::string flipped = whole;
   flipped[whole.size() - 6] = char(flipped[whole.size() - 6] ^ 1);  // in the checksum
   CHECK_THAT(gzip_error(flipped), Contains("decompress"));
@@ -200,20 +201,20 @@ TEST_CASE("idx image and label files that do not match are rejected", "[data]") 
   CHECK_THAT(idx_error(head + "abcd", std::string("\0\0\x08\x01\0\0\0\x03"
                                                   "123",
                                                   11)),
-             Contains("2 records, it holds 3"));
+             Contains("2 records, but the file contains 3"));
   CHECK_THAT(idx_error(head + "abcd", std::string("\0\0\x08\x01\0\0\0\x02"
                                                   "1",
                                                   9)),
-             Contains("2 records, it holds 1"));
+             Contains("2 records, but the file contains 1"));
   CHECK_THAT(idx_error(head + "abc", std::string("\0\0\x08\x01\0\0\0\x02"
                                                  "12",
                                                  10)),
-             Contains("2 records, it holds 1"));
+             Contains("2 records, but the file contains 1"));
   CHECK_THAT(
       idx_error(std::string("\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16),
                 ""),
       Contains("header"));
-  CHECK_THAT(idx_error("plain text, no images", ""), Contains("no idx file"));
+  CHECK_THAT(idx_error("plain text, no images", ""), Contains("is not an idx file of images:"));
 }
 
 TEST_CASE("a mistake in the job is a configuration error that names the field", "[data]") {
@@ -235,7 +236,7 @@ TEST_CASE("a mistake in the job is a configuration error that names the field", 
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.fields[0].fallback = "abc"; }), Contains("abc"));
   CHECK_THAT(
       config_error([](ReadPlan& p) { p.data.fields[0].transform = {{.op = TransformOp::kHash}}; }),
-      Contains("makes keys"));
+      Contains("gives keys"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.delimiter = "5"; }), Contains("delimiter"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.columns.clear(); }), Contains("columns"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.format = DataFormat::kAuto; }),

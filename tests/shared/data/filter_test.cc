@@ -153,7 +153,7 @@ TEST_CASE("an invalid filter is an error before any record is read", "[data][fil
   CHECK(check_filter(data).error().where == "data.fields.age");
   data.fields[0].fallback.reset();
   data.format = DataFormat::kMnist;
-  CHECK(check_filter(data).error().what == "images can't be filtered");
+  CHECK(check_filter(data).error().what == "data.filter does not support images");
 }
 
 }  // namespace

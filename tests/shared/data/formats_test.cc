@@ -161,11 +161,13 @@ TEST_CASE(
   };
   for (const char* wrong : {"1.00000001", "16777217.5", "9223372036854775808", "1e30"})
     CHECK_THAT(fault(str(wrong, ",x,>50K\n")).what,
-               Contains(str("field age \"", wrong, "\" is not an integer")));
+               Contains(str("field age \"", wrong, "\" is not a 64-bit integer")));
   plan = csv_plan(dir.write("f", "1,x,>50K\n"));
   plan->data.fields[2] = {.name = "income"};
   plan->targets = {{"income", TargetKind::kBinary}};
-  CHECK_THAT(fault("1,x,\n").hint, Contains("mend the record") && !Contains("default"));
+  CHECK_THAT(
+      fault("1,x,\n").hint,
+      Contains("correct the record, or set data.bad_records = \"skip\"") && !Contains("default"));
 }
 
 TEST_CASE("TSV has no quotes, and data.delimiter sets another delimiter", "[data]") {

@@ -246,7 +246,7 @@ TEST_CASE("a list names files relative to its folder, and a repeated part lists 
     return list_files(data, data.source, dir.path()).error();
   };
   dir.write("empty.txt", "# none\n");
-  CHECK(error("@empty.txt").what == "the list names no file");
+  CHECK(error("@empty.txt").what == "the list contains no file");
   CHECK(error("@absent.txt").code == ErrorCode::kNoInput);
   dir.write("gone.txt", "z1\n");
   CHECK(error("@gone.txt").code == ErrorCode::kNoInput);

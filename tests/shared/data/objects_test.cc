@@ -107,7 +107,7 @@ TEST_CASE("single arrays and archives of a store can be read, folders cannot", "
   const Error error =
       list_files({.format = DataFormat::kNpy}, {.paths = {"s3://bucket/train/"}}, "/").error();
   CHECK(error.code == ErrorCode::kUnsupported);
-  CHECK_THAT(error.hint, Contains("copy them"));
+  CHECK_THAT(error.hint, Contains("copy the folder"));
 }
 
 TEST_CASE("sniff works for objects as for files", "[data][objects]") {
@@ -155,7 +155,7 @@ TEST_CASE("an object that changes during a job is an error that names it", "[dat
   const Error before = error_of(plan);
   CHECK(before.code == ErrorCode::kBadData);
   CHECK_THAT(before.what,
-             Contains("changed since the job began") && Contains("s3://bucket/rows.svm"));
+             Contains("changed after the job started") && Contains("s3://bucket/rows.svm"));
   // The object changes between two windows of one reader.
   both.write("long.svm", libsvm_lines(200'000));
   const auto again = plan_of("s3://bucket/long.svm");
@@ -168,7 +168,7 @@ TEST_CASE("an object that changes during a job is an error that names it", "[dat
   Result<bool> more = true;
   while (more && *more) more = reader->next(batch);
   REQUIRE_FALSE(more);
-  CHECK_THAT(more.error().what, Contains("changed since the job began"));
+  CHECK_THAT(more.error().what, Contains("changed after the job started"));
 }
 
 TEST_CASE("objects of huge claimed sizes are rejected with little memory", "[data][objects]") {

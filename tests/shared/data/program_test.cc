@@ -149,7 +149,7 @@ TEST_CASE("the error for a program that fails has the last line of its stderr", 
   };
   CHECK(failure("echo 1,0; echo first >&2; echo no such table >&2; exit 3").what ==
         "the program ended with status 3: no such table");
-  CHECK(failure("kill -9 $$").what == "the program was ended by signal 9 (Killed)");
+  CHECK(failure("kill -9 $$").what == "the program was killed by signal 9 (Killed)");
   const Error bad = failure("echo 1,0; echo 2,x");
   CHECK(bad.code == ErrorCode::kBadData);
   CHECK_THAT(bad.where, Contains("exec: sh -c") && Contains("byte 4 of its output"));
@@ -201,7 +201,7 @@ TEST_CASE("stopping the programs releases a reader that waits for one", "[data]"
   const auto told = read_range(plan, whole(*plan));
   stopper.join();
   REQUIRE(!told);
-  CHECK(told.error().what == "the reading was stopped");
+  CHECK(told.error().what == "reading was stopped");
   CHECK(!read_range(plan, whole(*plan)));  // no other program starts
 }
 

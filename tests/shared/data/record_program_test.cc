@@ -184,7 +184,7 @@ TEST_CASE("a program reads and writes TFRecords with valid checksums", "[data]")
   const auto damaged = numbered_plan(dir.write("damaged.tfrecord", file));
   damaged->base_dir = dir.path();
   damaged->data.program = {"cat"};
-  CHECK_THAT(error_of(damaged).what, Contains("fails its checksum"));
+  CHECK_THAT(error_of(damaged).what, Contains("has a wrong checksum"));
   CHECK_THAT(error_of(damaged).where, Contains("damaged.tfrecord"));
   damaged->data.bad_records = BadRecords::kSkip;
   auto as_is = std::make_shared<ReadPlan>(*damaged);
@@ -201,7 +201,8 @@ TEST_CASE("a line that is too long is a bad record at its place", "[data]") {
   const ScratchDir dir;
   const std::string text = "1,1\n" + std::string(kLineBytesMax + 10, '7') + "\n2,2\n";
   const auto plan = plan_through(dir, text, "cat");
-  CHECK_THAT(error_of(plan).what, Contains("longer than a record may be"));
+  CHECK_THAT(error_of(plan).what,
+             Contains("is longer than the maximum (16 MiB for a line, 64 MiB for a TFRecord)"));
   plan->data.bad_records = BadRecords::kSkip;
   const ShardRead read = read_file(plan).value();
   CHECK(ids_of(read) == std::vector<float>{1, 2});
@@ -221,13 +222,13 @@ TEST_CASE("a program that does not write one record for each input record is an 
   const ScratchDir dir;
   const std::string text = numbered_lines(2000);
   for (const auto& [script, what] : {
-           std::pair{"sed 1d", "wrote 1999 records for 2000"},
+           std::pair{"sed 1d", "wrote 1999 records, but must write 2000"},
            {"sed 'p'", "wrote more records than"},
            {"cat; echo 9,9", "wrote more records than the 2000"},
            {"cat; echo broken >&2; exit 3", "ended with status 3: broken"},
-           {"cat > /dev/null", "wrote 0 records for 2000"},
-           {"head -n 1 > /dev/null", "wrote 0 records for 2000"},
-           {"kill -9 $$", "was ended by signal 9"},
+           {"cat > /dev/null", "wrote 0 records, but must write 2000"},
+           {"head -n 1 > /dev/null", "wrote 0 records, but must write 2000"},
+           {"kill -9 $$", "was killed by signal 9"},
        }) {
     INFO(script);
     const Error error = error_of(plan_through(dir, text, script));
@@ -236,12 +237,12 @@ TEST_CASE("a program that does not write one record for each input record is an 
   }
   // The program exits before it has read all of an input that is larger than a pipe buffer.
   const Error early = error_of(plan_through(dir, numbered_lines(200'000), "head -n 5"));
-  CHECK_THAT(early.what, Contains("ended before it had read all records"));
+  CHECK_THAT(early.what, Contains("ended before it read all records"));
   const auto frames = numbered_plan(dir.write("numbered.tfrecord", numbered_file(40)));
   frames->base_dir = dir.path();
   frames->data.program = {"tr", "a-z", "A-Z"};
-  CHECK_THAT(error_of(frames).what, Contains("fails its checksum"));
-  CHECK_THAT(error_of(frames).where, Contains("(as data.program: tr a-z A-Z wrote it)"));
+  CHECK_THAT(error_of(frames).what, Contains("has a wrong checksum"));
+  CHECK_THAT(error_of(frames).where, Contains("(as data.program: tr a-z A-Z wrote the record)"));
   frames->data.program = {"head", "-c", "100"};
   CHECK_THAT(error_of(frames).what, Contains("wrote bytes that are not a TFRecord"));
 }

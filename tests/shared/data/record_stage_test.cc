@@ -161,7 +161,7 @@ TEST_CASE("a cross with too many keys is a bad record", "[data][transform]") {
       {.name = "b", .type = FieldType::kString, .transform = {{.op = TransformOp::kTokens}}},
       {.name = "ab", .transform = {{.op = TransformOp::kCross, .fields = {"a", "b"}}}}};
   plan->layout = {.bags = {{"ab", 0}}, .tables = {TableId(0)}};
-  CHECK_THAT(error_of(plan).what, Contains("crosses to more than 65536 keys"));
+  CHECK_THAT(error_of(plan).what, Contains("gives more than 65536 keys in one record"));
 }
 
 std::shared_ptr<ReadPlan> random_plan(const std::string& path) {

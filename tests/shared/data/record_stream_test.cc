@@ -71,7 +71,7 @@ size_t runs(const ScratchDir& dir) {
   return count;
 }
 
-TEST_CASE("the pieces of a stream come from one run of the program, in any order of reading",
+TEST_CASE("the shards of a stream come from one run of the program, in any order of reading",
           "[data]") {
   const ScratchDir dir;
   const auto plan = plan_of_stream(dir, kCountsItsRuns, 10'000, 640);
@@ -166,12 +166,12 @@ TEST_CASE("a stream with more or fewer records than the job declares is an error
   CHECK(read_piece(fewer, 1).value().ids.size() == 640);
   const auto short_one = read_piece(fewer, 3);
   REQUIRE(!short_one);
-  CHECK_THAT(short_one.error().what, Contains("gave only 1500 records of the 2000"));
+  CHECK_THAT(short_one.error().what, Contains("wrote only 1500 records of the 2000"));
   const auto more = plan_of_stream(dir, "seq 2001 | sed 's/$/,0/'", 2000, 640);
   CHECK(read_piece(more, 0).value().ids.size() == 640);
   const auto long_one = read_piece(more, 3);
   REQUIRE(!long_one);
-  CHECK_THAT(long_one.error().what, Contains("gave more records than the 2000"));
+  CHECK_THAT(long_one.error().what, Contains("wrote more records than the 2000"));
   const auto fails =
       plan_of_stream(dir, "seq 700 | sed 's/$/,0/'; echo gone >&2; exit 7", 2000, 640);
   const auto failed = read_piece(fails, 2);
@@ -226,7 +226,7 @@ TEST_CASE("a stream of unknown length ends with the piece that reaches its end",
   CHECK_THAT(failed.error().what, Contains("ended with status 7: gone"));
 }
 
-TEST_CASE("the pieces of a program that never ends have only the chosen records", "[data]") {
+TEST_CASE("the shards of a program that never ends have only the chosen records", "[data]") {
   const ScratchDir dir;
   const auto ids_of = [&](SourceSpec part) {
     const auto plan =
@@ -315,7 +315,7 @@ std::vector<uint64_t> cuts_every(uint64_t step, uint64_t bytes) {
   return cuts;
 }
 
-TEST_CASE("the pieces of a compressed file are its records in order, in any order of reading",
+TEST_CASE("the shards of a compressed file are its records in order, in any order of reading",
           "[data]") {
   const ScratchDir dir;
   const std::string text = csv_rows(50'000);
@@ -395,7 +395,8 @@ TEST_CASE("a truncated compressed file is an error only of the pieces that reach
   CHECK(read_piece(plan, 0).value().ids.size() > 1000);
   const auto last = read_piece(plan, uint32_t(pieces_of(*plan).size() - 1));
   REQUIRE(!last);
-  CHECK_THAT(last.error().what, Contains("ends in the middle"));
+  CHECK_THAT(last.error().what,
+             Contains("the file is truncated (an incomplete download or copy?)"));
 }
 
 TEST_CASE("stopping the programs releases all readers that wait for a stream", "[data]") {

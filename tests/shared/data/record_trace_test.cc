@@ -87,11 +87,12 @@ TEST_CASE("find_record finds a record by its number, its line and any of its byt
   CHECK(place(5, RecordUnit::kLine).value().number == 3);
   CHECK(place(20, RecordUnit::kByte).value().number == 2);
   CHECK(place(3, RecordUnit::kRecord).value().bytes == 5);
-  for (const auto& [n, unit, what] : {std::tuple{4ULL, RecordUnit::kRecord, "the file has 3"},
-                                      {1ULL, RecordUnit::kLine, "line 1 is no record"},
-                                      {3ULL, RecordUnit::kLine, "line 3 is no record"},
-                                      {6ULL, RecordUnit::kLine, "the file has 5"},
-                                      {3ULL, RecordUnit::kByte, "byte 3 is in no record"}}) {
+  for (const auto& [n, unit, what] :
+       {std::tuple{4ULL, RecordUnit::kRecord, "the highest number is 3"},
+        {1ULL, RecordUnit::kLine, "line 1 is not a record"},
+        {3ULL, RecordUnit::kLine, "line 3 is not a record"},
+        {6ULL, RecordUnit::kLine, "the highest number is 5"},
+        {3ULL, RecordUnit::kByte, "byte 3 is not in a record"}}) {
     const auto missing = place(n, unit);
     REQUIRE(!missing);
     CHECK(missing.error().code == ErrorCode::kNoInput);

@@ -194,7 +194,7 @@ TEST_CASE("sniff: the error for a file that cannot be detected says why", "[data
                                               8)))
                  .error()
                  .what,
-             Contains("no text"));
+             Contains("is neither text nor a supported binary format:"));
   CHECK_THAT(sniff(dir.write("l", std::string("\0\0\x08\x01\0\0\0\0", 8))).error().what,
              Contains("labels"));
   CHECK(sniff(dir.write("e", "")).error().code == ErrorCode::kBadData);

@@ -219,7 +219,7 @@ TEST_CASE("after a damaged header, reading continues at the next valid one", "[d
     std::string bad = text;
     bad[begin.size() + at] ^= 0x40;
     auto plan = numbered_plan(dir.write("f", bad));
-    CHECK_THAT(error_of(plan).what, Contains("header that fails its checksum"));
+    CHECK_THAT(error_of(plan).what, Contains("has a header with a wrong checksum"));
     CHECK_THAT(error_of(plan).where, Contains("record 500"));
     plan->data.bad_records = BadRecords::kSkip;
     for (const uint64_t target : {uint64_t{300}, uint64_t{100'000}}) {
@@ -243,7 +243,7 @@ TEST_CASE("a file that ends inside a record is an error at every length", "[data
       const std::string part = text.substr(0, size);
       auto plan = numbered_plan(dir.write("f", gzip ? gzipped(part) : part));
       const Error error = error_of(plan);
-      CHECK_THAT(error.what, Contains("cut short"));
+      CHECK_THAT(error.what, Contains("is truncated"));
       CHECK_THAT(error.where, Contains("record 3"));
       plan->data.bad_records = BadRecords::kSkip;
       const ShardRead read = read_file(plan).value();
@@ -358,7 +358,7 @@ TEST_CASE("sniff: detects a TFRecord file by its first header, and fields by the
   CHECK(facts.format == DataFormat::kTfrecord);
   CHECK(facts.target == "label");
   CHECK(facts.classes == 2);
-  CHECK_THAT(facts.reason, Contains("left out image"));
+  CHECK_THAT(facts.reason, Contains("ignored: image"));
   std::vector<std::string> names;
   for (const FieldSpec& field : facts.fields) names.push_back(field.name);
   CHECK(names == std::vector<std::string>{"bag", "city", "price", "user", "vector", "label"});

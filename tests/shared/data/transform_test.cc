@@ -193,8 +193,8 @@ TEST_CASE("identity: a value out of range is a bad record, or gets the default o
                   .transform = {{.op = TransformOp::kIdentity, .buckets = 10}}};
   CHECK(keys_of<int64_t>({0, 9, 3}, field) == singles({0, 9, 3}));
   CHECK_THAT(refused<int64_t>({0, 10}, field, true),
-             Contains("field x \"10\" is not below the op's buckets"));
-  CHECK_THAT(refused<int64_t>({-1}, field, true), Contains("is not an integer of 0 or more"));
+             Contains("field x \"10\" is not less than the op's `buckets`"));
+  CHECK_THAT(refused<int64_t>({-1}, field, true), Contains("is not a non-negative integer"));
   field.transform[0].fallback = 4;
   CHECK(keys_of<int64_t>({0, 10, -1, INT64_MAX, INT64_MIN}, field) == singles({0, 4, 4, 4, 4}));
 }
@@ -277,7 +277,7 @@ TEST_CASE("libsvm: features keep their values with vocabulary and identity", "[d
   read = read_file(plan).value();
   CHECK(read.keys[0][0] == std::vector<uint64_t>{3, 0, 4});
   plan->data.fields[0].transform[0].fallback.reset();
-  CHECK_THAT(error_of(plan).what, Contains("\"13\" is not below the op's buckets"));
+  CHECK_THAT(error_of(plan).what, Contains("\"13\" is not less than the op's `buckets`"));
 }
 
 TEST_CASE("the plan hash depends on the ops", "[data][transform]") {

@@ -44,14 +44,15 @@ TEST_CASE("a repeated word is an error that names both lines", "[data][vocabular
   const ScratchDir dir;
   const Error error = Vocabulary::load(dir.write("v", "a\nb\nc\nb\r\n")).error();
   CHECK(error.code == ErrorCode::kBadData);
-  CHECK(error.what == "the word \"b\" stands in lines 2 and 4");
+  CHECK(error.what == "the word \"b\" appears in lines 2 and 4");
   CHECK_THAT(error.where, EndsWith("v:4"));
 }
 
 TEST_CASE("a vocabulary that is empty, missing or a folder is an error", "[data][vocabulary]") {
   const ScratchDir dir;
   CHECK(Vocabulary::load(dir.write("v", "")).error().code == ErrorCode::kBadData);
-  CHECK_THAT(Vocabulary::load(dir.write("v", "\n\n")).error().what, Contains("without a word"));
+  CHECK_THAT(Vocabulary::load(dir.write("v", "\n\n")).error().what,
+             Contains("the vocabulary contains no word:"));
   CHECK(Vocabulary::load(dir.path() + "/none").error().code == ErrorCode::kNoInput);
   CHECK_FALSE(Vocabulary::load(dir.path()));
 }
@@ -67,7 +68,7 @@ TEST_CASE("a vocabulary may be compressed, and have a million words", "[data][vo
   CHECK(words->fingerprint() == load(dir.write("v", text))->fingerprint());
 }
 
-TEST_CASE("a file with too many empty lines is an error and takes no memory for them",
+TEST_CASE("a file with too many empty lines is an error and takes not enough memory for them",
           "[data][vocabulary]") {
   const ScratchDir dir;
   const std::string empty(40 << 20, '\n');
@@ -93,7 +94,7 @@ TEST_CASE("a run stores the fingerprint of its vocabulary and rejects another on
   dir.write("v", "b\na\nc\n");
   const Error error = note_vocabularies(data).error();
   CHECK(error.code == ErrorCode::kBadData);
-  CHECK_THAT(error.what, Contains("it had 2 words, it has 3"));
+  CHECK_THAT(error.what, Contains("it had 2 words, and now has 3"));
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ TEST_CASE("a read that is too large for the memory is an error", "[env]") {
   CHECK(testing::fits_in_memory(kGiB, [&] {
     const auto read = PosixStorage().read_range(folder / "f", 0, 4 * kGiB);
     return !read && read.error().code == ErrorCode::kIo &&
-           read.error().what == "no memory for 4294967296 bytes of the file";
+           read.error().what == "not enough memory for 4294967296 bytes of the file";
   }));
 }
 

@@ -19,22 +19,22 @@ TEST_CASE("an op on a type that it does not accept is an error with line, field 
     const char* what;
   };
   for (const auto& [field, what] : std::initializer_list<Case>{
-           {"{ transform = [\"hash\"] }", "hash in field `x` can't take numbers"},
-           {"{ transform = [\"identity\"] }", "identity in field `x` can't take numbers"},
+           {"{ transform = [\"hash\"] }", "hash in field `x` can't be applied to numbers"},
+           {"{ transform = [\"identity\"] }", "identity in field `x` can't be applied to numbers"},
            {"{ transform = [{ op = \"vocabulary\", words = [\"a\"] }] }",
-            "vocabulary in field `x` can't take numbers"},
+            "vocabulary in field `x` can't be applied to numbers"},
            {"{ type = \"string\", transform = [{ op = \"bucketize\", boundaries = [1] }] }",
-            "bucketize in field `x` can't take texts"},
+            "bucketize in field `x` can't be applied to strings"},
            {"{ type = \"string\", transform = [\"identity\"] }",
-            "identity in field `x` can't take texts"},
+            "identity in field `x` can't be applied to strings"},
            {"{ type = \"int64\", transform = [\"log1p\", \"hash\"] }",
-            "hash in field `x` can't take numbers"},
+            "hash in field `x` can't be applied to numbers"},
            {"{ shape = [-1], transform = [\"standardize\", \"pool\"] }",
             "standardize in field `x` can't learn from lists"},
            {"{ transform = [{ op = \"pad\", length = 3 }] }",
-            "pad in field `x` wants a field of any length"},
+            "pad in field `x` needs a field of any length"},
            {"{ type = \"string\", transform = [\"hash\", \"tokens\"] }",
-            "tokens in field `x` can't take keys"},
+            "tokens in field `x` can't be applied to keys"},
            {"{ transform = [{ op = \"noise\", stddev = 1 }, { op = \"bucketize\", boundaries = "
             "[1] }] }",
             "bucketize in field `x` follows an op for lists or a random op"},
@@ -43,9 +43,9 @@ TEST_CASE("an op on a type that it does not accept is an error with line, field 
            {"{ transform = [{ op = \"cross\", fields = [\"label\", \"other\"] }] }",
             "cross in field `x` crosses `label`, which gives numbers"},
            {"{ type = \"string\", shape = [-1], transform = [{ op = \"pad\", length = 3 }] }",
-            "pad in field `x` can't take texts"},
+            "pad in field `x` can't be applied to strings"},
            {"{ transform = [{ op = \"bucketize\", boundaries = [1] }, \"log1p\"] }",
-            "log1p in field `x` can't take keys"}}) {
+            "log1p in field `x` can't be applied to keys"}}) {
     INFO(field);
     const Error error = test::error_of(csv_job(str("data.fields.x = ", field)));
     CHECK(error.what == what);
@@ -58,7 +58,7 @@ TEST_CASE("an op on a type that it does not accept is an error with line, field 
 TEST_CASE("with several ops the error points at the wrong one", "[job][transform]") {
   const Error error = test::error_of(
       csv_job("[data.fields.x]\ntype = \"string\"\ntransform = [\n  \"hash\",\n  \"log1p\",\n]"));
-  CHECK(error.what == "log1p in field `x` can't take keys");
+  CHECK(error.what == "log1p in field `x` can't be applied to keys");
   CHECK(error.where == "/jobs/job.toml:10:3");
 }
 
@@ -70,19 +70,19 @@ TEST_CASE("invalid options are reported when the job is read", "[job][transform]
   };
   CHECK(what("float32", "op = \"bucketize\"") == "bucketize in field `x` has no boundaries");
   CHECK(what("float32", "op = \"bucketize\", boundaries = [2, 1]") ==
-        "bucketize in field `x` has boundaries that do not ascend: 2, 1");
+        "bucketize in field `x` has boundaries that are not in ascending order: 2, 1");
   CHECK(what("float32", "op = \"bucketize\", boundaries = [1, 1]") ==
-        "bucketize in field `x` has boundaries that do not ascend: 1, 1");
+        "bucketize in field `x` has boundaries that are not in ascending order: 1, 1");
   CHECK(what("float32", "op = \"bucketize\", boundaries = [nan]") ==
-        "`data.fields.x.transform[0].boundaries` can't be infinite or not a number");
+        "`data.fields.x.transform[0].boundaries` can't be infinite or NaN");
   CHECK(what("float32", "op = \"standardize\", mean = 1") ==
-        "standardize in field `x` has one of mean and scale");
+        "standardize in field `x` has only one of mean and scale");
   CHECK(what("float32", "op = \"standardize\", mean = 1, scale = 0") ==
-        "standardize in field `x` has no scale above 0");
+        "standardize in field `x` needs a scale above 0");
   CHECK(what("float32", "op = \"min_max\", min = 1, max = 1") ==
-        "min_max in field `x` has no min below its max");
+        "min_max in field `x` needs a min below its max");
   CHECK(what("string", "op = \"vocabulary\"") ==
-        "vocabulary in field `x` wants a file or a list of words");
+        "vocabulary in field `x` needs either a file or a list of words");
   CHECK(what("string", "op = \"vocabulary\", words = [\"a\", \"b\", \"a\"]") ==
         "vocabulary in field `x` has the word \"a\" twice");
   CHECK(what("string", "op = \"vocabulary\", words = [\"a\"], unknown = \"default\"") ==
@@ -90,7 +90,7 @@ TEST_CASE("invalid options are reported when the job is read", "[job][transform]
   CHECK(what("string", "op = \"vocabulary\", words = [\"a\"], unknown = \"hash\", buckets = 0") ==
         "`data.fields.x.transform[0].buckets` can't be 0");
   CHECK(what("int64", "op = \"identity\", buckets = 8, default = 8") ==
-        "identity in field `x` has a default that is not below `buckets`");
+        "identity in field `x` has a default that is not less than `buckets`");
 }
 
 TEST_CASE("integers that are equal as 32-bit floats are valid boundaries of an int64 field",
@@ -101,8 +101,9 @@ TEST_CASE("integers that are equal as 32-bit floats are valid boundaries of an i
             .data.find_field("x")
             ->transform[0]
             .boundaries.size() == 2);
-  CHECK(test::error_of(csv_job("data.fields.x = { " + op)).what ==
-        "bucketize in field `x` has boundaries that do not ascend: 20240100, 20240101");
+  CHECK(
+      test::error_of(csv_job("data.fields.x = { " + op)).what ==
+      "bucketize in field `x` has boundaries that are not in ascending order: 20240100, 20240101");
 }
 
 TEST_CASE("a job with ops is printed and reads back unchanged", "[job][transform]") {

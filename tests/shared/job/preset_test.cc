@@ -110,19 +110,20 @@ TEST_CASE("a field of the job replaces the format's field of the same name", "[j
 
 TEST_CASE("invalid preset options are rejected with their place", "[job][preset]") {
   CHECK(error_of(csv_job_with("model = { preset = \"wide_deep\" }\n")).what ==
-        "the preset's target `label` is no field");
+        "the preset's target `label` is not a field");
   CHECK(error_of(csv_job_with("model = { preset = \"softmax_mlp\", target = \"y\" }\n")).hint ==
-        "units = [128, 10]: the last one is the number of classes");
+        "for example units = [128, 10]; the last one is the number of classes");
   const Error input = error_of(
       csv_job_with("[model]\npreset = \"wide_deep\"\ntarget = \"y\"\ninputs = [\"aeg\"]\n"));
   CHECK(input.hint == "did you mean `age`?");
   CHECK(input.where == "/jobs/job.toml:5:10");
-  CHECK(error_of(small_job("model.dim = 4\n")).what == "logistic_regression has no `dim`");
+  CHECK(error_of(small_job("model.dim = 4\n")).what ==
+        "logistic_regression does not have the option `dim`");
   CHECK(error_of(small_job("model.preset2 = 1\n")).hint == "did you mean `preset`?");
   CHECK(error_of("data.source = \"d\"\nmodel.preset = \"deepfm\"\n").id == "DP-2105");
   CHECK(error_of(small_job("model.dim = 3\nmodel.layers = [{ name = \"a\", type = \"linear\", "
                            "inputs = [\"features\"] }]\n"))
-            .what == "options of a preset together with `layers`");
+            .what == "options of a preset can't be combined with `layers`");
 }
 
 std::string layers_job(const std::string& layers,
@@ -148,14 +149,14 @@ TEST_CASE("a model with inconsistent layers is rejected with the layer and the n
   CHECK(what("{ name = \"a\", type = \"dense\", inputs = [\"x\"] }") == "layer `a` has no units");
   CHECK(what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"] }") == "layer `a` has no dim");
   CHECK(what("{ name = \"x\", type = \"linear\", inputs = [\"s\"] }, " + good) ==
-        "`x` is a field and a layer");
+        "`x` is the name of a field and of a layer");
   CHECK(what("{ name = \"a\", type = \"linear\", inputs = [] }") == "layer `a` has no inputs");
   CHECK(what("{ name = \"a\", type = \"linear\", inputs = [\"x\", \"x\"] }") ==
         "layer `a` reads `x` twice");
   CHECK(what("{ name = \"b\", type = \"relu\", inputs = [\"a\"] }, " + good) ==
         "there is no field or earlier layer `a`");
   CHECK(what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"], dim = 2, pool = \"max\" }") ==
-        "`model.layers[0].pool = \"max\"` is known but not available in this version");
+        "`model.layers[0].pool = \"max\"` is not available in this version");
   CHECK(
       what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"], dim = 2, table = \"one\" }") ==
       "`model.layers[0].table` can't be \"one\"");
@@ -188,16 +189,17 @@ TEST_CASE("invalid fields are rejected", "[job][preset]") {
   CHECK(what("data.fields.y = {}") == "there is no column `y`");
   CHECK(what("data.fields.y = { column = \"z\" }") == "there is no column `z`");
   CHECK(what("data.fields.x = { shape = [-1] }") ==
-        "field `x` gives numbers of any number, which no layer reads");
+        "field `x` gives numbers without a fixed number, which a layer can't read");
   CHECK(what("data.fields.x = { type = \"string\", transform = [\"log1p\"] }") ==
-        "log1p in field `x` can't take texts");
-  CHECK(what("data.fields.x = { transform = [\"clip\"] }") == "clip in field `x` has no bound");
+        "log1p in field `x` can't be applied to strings");
+  CHECK(what("data.fields.x = { transform = [\"clip\"] }") ==
+        "clip in field `x` needs min, max or both");
   CHECK(what("data.fields.x = { transform = [{ op = \"clip\", min = 2, max = 1 }] }") ==
         "clip in field `x` has min above max");
   CHECK(what("data.fields.x = { transform = [{ op = \"hash\", buckets = 8 }] }") ==
-        "hash in field `x` can't take numbers");
+        "hash in field `x` can't be applied to numbers");
   CHECK(what("data.fields.x = { type = \"int64\", transform = [\"hash\", \"log1p\"] }") ==
-        "log1p in field `x` can't take keys");
+        "log1p in field `x` can't be applied to keys");
 }
 
 FileFacts facts_of(DataFormat format, uint32_t classes) {

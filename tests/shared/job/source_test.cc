@@ -10,7 +10,7 @@ using test::error_of;
 using test::loaded;
 using test::small_job;
 
-TEST_CASE("a source may select a part of its records, and prints the selection", "[job]") {
+TEST_CASE("a source may select a part of its records, but prints the selection", "[job]") {
   const auto job_of = [](const char* source) {
     return str("data.format = \"libsvm\"\nmodel = { preset = \"logistic_regression\" }\n", source);
   };
@@ -30,12 +30,14 @@ TEST_CASE("a source may select a part of its records, and prints the selection",
 
   CHECK(
       error_of(job_of("data.source = { path = \"a\", shard = { count = 2, index = 2 } }\n")).hint ==
-      "the index begins at 0: shard = { count = 2, index = 1 }");
+      "the index starts at 0: shard = { count = 2, index = 1 }");
   CHECK(error_of(job_of("data.source = [{ path = \"a\", take = 1 }, \"b\"]\n"))
-            .hint.find("of the whole") != std::string::npos);
+            .hint.find("set skip, take and shard for the whole source: source = { path = [...], "
+                       "take = 1000 }") != std::string::npos);
   CHECK(error_of(job_of("data.source = { path = \"a\", shard = 2 }\n")).what.find("a table") !=
         std::string::npos);
-  CHECK(error_of(small_job("data.streams = 2\n")).what == "`streams` without a way to make them");
+  CHECK(error_of(small_job("data.streams = 2\n")).what ==
+        "`streams` needs another `sharding` than \"auto\"");
 }
 
 TEST_CASE("the format of the training source is the data's, that of an evaluation may differ",
@@ -60,7 +62,7 @@ TEST_CASE("the format of the training source is the data's, that of an evaluatio
             .hint.find("downpour shard --to") != std::string::npos);
   const Error both = error_of(
       "data.format = \"csv\"\ndata.source = { path = \"a\", format = \"libsvm\" }\n" + model);
-  CHECK(both.what.find("two different things") != std::string::npos);
+  CHECK(both.what.find("`data.source.format` and `data.format` differ") != std::string::npos);
   CHECK(both.where == "/jobs/job.toml:2:38");
 }
 
@@ -89,16 +91,18 @@ TEST_CASE("in a list all sources or none have a weight, and records count `repea
     return error_of(job_of_source(source, more)).what;
   };
   const std::string two = "[{ path = \"a\", weight = 1.0 }, { path = \"b\", weight = 2.0 }]";
-  CHECK(what("{ path = \"a\", weight = 1.0 }").find("a weight of one source") != std::string::npos);
+  CHECK(what("{ path = \"a\", weight = 1.0 }").find("a single source with a weight") !=
+        std::string::npos);
   CHECK(what("[{ path = \"a\", weight = 1.0 }, \"b\"]").find("only some have a weight") !=
         std::string::npos);
-  CHECK(what(two, "data.sharding = \"file\"\n") == "sources with weights in streams");
-  CHECK(what(two, "data.interleave = { cycle = 2 }\n") == "`interleave` of sources with weights");
-  CHECK(what(two, "eval.holdout = 0.1\n").find("none can be held out") != std::string::npos);
-  CHECK(what("{ path = \"a\", repeat = 2 }", "eval.holdout = 0.1\n").find("can't be held out") !=
-        std::string::npos);
+  CHECK(what(two, "data.sharding = \"file\"\n") == "sources with weights do not support streams");
+  CHECK(what(two, "data.interleave = { cycle = 2 }\n") ==
+        "`interleave` does not support sources with weights");
+  CHECK(what(two, "eval.holdout = 0.1\n").find("`holdout` does not support") != std::string::npos);
+  CHECK(what("{ path = \"a\", repeat = 2 }", "eval.holdout = 0.1\n")
+            .find("`holdout` does not support a source with `repeat`") != std::string::npos);
   CHECK(what("\"a\"", "eval.source = { path = \"b\", repeat = 2 }\n") ==
-        "`weight` and `repeat` are for training");
+        "`weight` and `repeat` are for training sources only");
   for (const char* bad :
        {"range:", "range:0", "range:5x", "range:2000000000", "s3://", "s3://b", "s3://b/",
         "s3:///k", "synth:", "synth:0", "synth:5,", "synth:5,,ids=3", "synth:5,rows=3",
@@ -144,33 +148,37 @@ TEST_CASE("a program as source is read, and missing settings are named", "[job]"
 
   CHECK(error(program + ", path = \"x\" }\n").find("both files and a program") !=
         std::string::npos);
-  CHECK(error("data.source = [\"x\", { exec = [\"a\"] }]\n").find("a list with a program") !=
-        std::string::npos);
-  CHECK(error(program + " }\n") == "a program's format is not known");
+  CHECK(
+      error("data.source = [\"x\", { exec = [\"a\"] }]\n").find("a list that contains a program") !=
+      std::string::npos);
+  CHECK(error(program + " }\n") == "the format of the program's output is not known");
   CHECK(error(program + " }\ndata.format = \"csv\"\n") ==
-        "the columns that the program writes are not known");
+        "the names of the columns that the program writes are not known");
   CHECK(error(program + " }\ndata.format = \"libsvm\"\ndata.skip_lines = 1\n")
-            .find("neither a header nor lines") != std::string::npos);
+            .find("the output of a program must not have a header or lines to skip") !=
+        std::string::npos);
   CHECK(error(program + ", replay = \"shard\" }\ndata.format = \"libsvm\"\n") ==
-        "replay = \"shard\" without `records`");
+        "replay = \"shard\" needs `records`");
   CHECK(error(program + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n") ==
-        "of a program's records none can be held out");
+        "`holdout` does not support a program as source");
   const std::string once = program + ", replay = \"none\"";
   CHECK(test::load_text(once + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n" + model));
   CHECK(error(once + ", records = 9 }\ndata.format = \"libsvm\"\n") ==
-        "`records` with replay = \"none\"");
+        "replay = \"none\" does not support `records`");
   CHECK(error(once + ", format = \"npy\" }\ndata.fields = { x = {}, label = {} }\n") ==
-        "arrays of a program that runs once");
+        "replay = \"none\" does not support npy");
   const std::string fields = "data.fields = { x = { path = \"a\" }, label = {} }\n";
   CHECK(completed(program + ", format = \"npy\" }\ndata.columns = [\"label\", \"a\", \"b\"]\n" +
                   fields + model)
             .data.columns.size() == 3);
   CHECK(error(program + ", format = \"npy\" }\ndata.columns = [\"label\"]\n" + fields) ==
         "there is no array `a`");
-  CHECK(error(program + ", format = \"npz\" }\n" + fields) == "a program can't write this format");
-  CHECK(error(program + " }\ndata.format = \"mnist\"\n") == "a program can't write this format");
+  CHECK(error(program + ", format = \"npz\" }\n" + fields) ==
+        "a program as source can't write this format");
+  CHECK(error(program + " }\ndata.format = \"mnist\"\n") ==
+        "a program as source can't write this format");
   CHECK(error("data.source = { path = \"x\", records = 5 }\ndata.format = \"libsvm\"\n") ==
-        "`replay` and `records` are of a program's");
+        "`replay` and `records` are for programs only");
 }
 
 TEST_CASE("a program between the files and the fields must say what it reads and writes", "[job]") {
@@ -186,14 +194,15 @@ TEST_CASE("a program between the files and the fields must say what it reads and
   CHECK(data.program == std::vector<std::string>{"python3", "enrich.py"});
   CHECK(job_from_toml(job_to_toml(loaded->job), "/jobs")->data.program == data.program);
 
-  CHECK(error(program) == "the format of what the program writes is not known");
+  CHECK(error(program) == "the format of the program's input and output is not known");
   CHECK(error(program + "data.format = \"tsv\"\n") ==
-        "the columns that the program writes are not known");
+        "the names of the columns that the program writes are not known");
   CHECK(error(program + "data.format = \"npy\"\n") ==
-        "arrays and images do not go through a program");
-  CHECK(error("data.program = [\"\"]\ndata.format = \"libsvm\"\n") == "the program has no name");
+        "data.program does not support arrays and images");
+  CHECK(error("data.program = [\"\"]\ndata.format = \"libsvm\"\n") ==
+        "data.program does not name a program");
   CHECK(error(program + "data.format = \"libsvm\"\neval.source = { path = \"y\", format = "
-                        "\"mnist\" }\n") == "arrays and images do not go through a program");
+                        "\"mnist\" }\n") == "data.program does not support arrays and images");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_CASE("text that is nested too deep is an error, in every form of nesting", 
     const auto parsed = parse_toml(text, "f");
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().code == ErrorCode::kConfig);
-    CHECK_THAT(parsed.error().what, Contains("nested more than 64 levels"));
+    CHECK_THAT(parsed.error().what, Contains("a value is nested more than 64 levels"));
     CHECK_THAT(parsed.error().where, Contains("f:"));
   }
   const auto received = job_from_toml(dotted + " = 1", "/");  // the text of a Welcome message
@@ -80,7 +80,7 @@ TEST_CASE("the key of an override has the same limit of levels as a job", "[job]
   const Error error =
       test::error_of(test::small_job(), {{repeated("a.", 10'000) + "a", "1", "--set"}});
   CHECK(error.id == "DP-2111");
-  CHECK(error.what == "a key of 10001 levels, 64 are allowed");
+  CHECK(error.what == "a key of 10001 levels; at most 64 are allowed");
 }
 
 }  // namespace

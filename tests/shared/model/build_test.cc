@@ -125,11 +125,12 @@ TEST_CASE("an error of a model names the place and what to change", "[model]") {
   }
   SECTION("a layer that nothing reads") {
     layers[3].inputs = {"tower"};
-    CHECK_THAT(build_error(job), Contains("model.layers[0] (wide)") && Contains("nothing reads"));
+    CHECK_THAT(build_error(job), Contains("model.layers[0] (wide)") &&
+                                     Contains("no layer or output reads this layer"));
   }
   SECTION("a layer with the name of a field") {
     layers[2].name = "x";
-    CHECK_THAT(build_error(job), Contains("a field has this name"));
+    CHECK_THAT(build_error(job), Contains("a field already has this name"));
   }
   SECTION("numbers out of range") {
     layers[1].dim = 0;
@@ -146,16 +147,16 @@ TEST_CASE("an error of a model names the place and what to change", "[model]") {
   }
   SECTION("output: loss, target, weights") {
     output.loss = "softmax_cross_entropy";
-    CHECK_THAT(build_error(job),
-               Contains("model.outputs[0] (click)") && Contains("a column a class"));
+    CHECK_THAT(build_error(job), Contains("model.outputs[0] (click)") &&
+                                     Contains("softmax needs one column per class, but '"));
     output.loss = "logistic";
     output.target = "y";
-    CHECK_THAT(build_error(job), Contains("has 1 columns, and target 'y' has 2"));
+    CHECK_THAT(build_error(job), Contains("has 1 columns, but target 'y' has 2"));
     output.target = "label";
     output.weights = "y";
-    CHECK_THAT(build_error(job), Contains("one number a record"));
+    CHECK_THAT(build_error(job), Contains("' must be one number per record"));
     output.weights = "";
     output.weight = -1.0F;
-    CHECK_THAT(build_error(job), Contains("below 0"));
+    CHECK_THAT(build_error(job), Contains("its weight must be finite and at least 0"));
   }
 }

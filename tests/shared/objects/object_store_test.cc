@@ -84,11 +84,12 @@ TEST_CASE("an object that has changed is an error, even if the store ignores If-
   stub.put("b/k", "new");
   const Error error = store.read({"b", "k"}, 1, &byte, 1, etag).error();
   CHECK(error.code == ErrorCode::kBadData);
-  CHECK_THAT(error.what, Contains("changed since the job began"));
+  CHECK_THAT(error.what, Contains("changed after the job started"));
   stub.script([](const StubRequest&) {
     return StubReply{206, {"ETag: \"z\"", "Content-Range: bytes 1-1/3"}, "e"};
   });
-  CHECK_THAT(store.read({"b", "k"}, 1, &byte, 1, etag).error().what, Contains("changed since"));
+  CHECK_THAT(store.read({"b", "k"}, 1, &byte, 1, etag).error().what,
+             Contains("changed after the job started"));
 }
 
 TEST_CASE("after a temporary failure a read is retried from the first missing byte", "[objects]") {
@@ -140,8 +141,10 @@ TEST_CASE("the error for a rejected request says what to do", "[objects]") {
   const Error denied = error_of({.status = 403, .body = refusal("AccessDenied")});
   CHECK(denied.code == ErrorCode::kPermission);
   CHECK_THAT(denied.hint, Contains("set AWS_ACCESS_KEY_ID"));
-  CHECK_THAT(error_of({.status = 403, .body = refusal("SignatureDoesNotMatch")}, keys).hint,
-             Contains("AWS_SECRET_ACCESS_KEY is not"));
+  CHECK_THAT(
+      error_of({.status = 403, .body = refusal("SignatureDoesNotMatch")}, keys).hint,
+      Contains(
+          "AWS_SECRET_ACCESS_KEY does not belong to AWS_ACCESS_KEY_ID, or AWS_REGION is wrong"));
   const Error expired = error_of({.status = 400, .body = refusal("ExpiredToken")}, keys);
   CHECK(expired.code == ErrorCode::kPermission);
   CHECK_THAT(expired.hint, Contains("AWS_SESSION_TOKEN"));
@@ -260,7 +263,7 @@ TEST_CASE("a glob that matches nothing names the nearest key", "[objects]") {
     return error.hint;
   };
   CHECK(hint("s3://b/2024/click*.csv") == "did you mean s3://b/2024/clicks.tsv?");
-  CHECK(hint("s3://b/2025/*") == "there is s3://b/2024/clicks.tsv");
+  CHECK(hint("s3://b/2025/*") == "a similar path exists: s3://b/2024/clicks.tsv");
   CHECK(hint("s3://empty/*") == "the bucket empty has no objects");
 }
 

@@ -55,9 +55,9 @@ TEST_CASE("files that make too many ranges are an error before any range is made
   CHECK(error.code == ErrorCode::kConfig);
   CHECK(error.where == "data.shard_records");
   CHECK(error.what ==
-        "1.0 PiB in 1 file make 1,073,741,824 shards of 1.0 MiB, 1,048,576 are allowed");
+        "1.0 PiB in 1 file would give 1,073,741,824 shards of 1.0 MiB; the maximum is 1,048,576");
   CHECK(error.hint ==
-        "raise data.shard_records until a shard has more than 1.0 GiB, or name fewer and larger "
+        "raise data.shard_records so that a shard has more than 1.0 GiB, or use fewer and larger "
         "files");
 }
 

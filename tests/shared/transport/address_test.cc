@@ -24,10 +24,10 @@ TEST_CASE("endpoints are parsed, and an invalid one is reported with the reason"
   CHECK(parse_address("tcp://127.0.0.1:*", true));
   CHECK(parse_address("ipc:///run/x", false)->place == "/run/x");
   CHECK(parse_address("inproc://chief", false)->scheme == Scheme::kInproc);
-  CHECK(why_not("host:1") == "\"host:1\" is no endpoint: it has no scheme");
-  CHECK(why_not("udp://host:1") == "\"udp://host:1\" is no endpoint: unknown scheme udp");
-  CHECK(why_not("tcp://host") == "\"tcp://host\" is no endpoint: it has no host or no port");
-  CHECK(why_not("tcp://:5") == "\"tcp://:5\" is no endpoint: it has no host or no port");
+  CHECK(why_not("host:1") == "\"host:1\" is not an endpoint: it has no scheme");
+  CHECK(why_not("udp://host:1") == "\"udp://host:1\" is not an endpoint: unknown scheme udp");
+  CHECK(why_not("tcp://host") == "\"tcp://host\" is not an endpoint: it has no host or no port");
+  CHECK(why_not("tcp://:5") == "\"tcp://:5\" is not an endpoint: it has no host or no port");
   CHECK_THAT(why_not("tcp://host:*"), Catch::Contains("its port is not 1 to 65535"));
   CHECK_THAT(why_not("tcp://host:0", true), Catch::Contains("its port is not 1 to 65535 or *"));
   CHECK_THAT(why_not("tcp://host:65536"), Catch::Contains("its port"));

@@ -76,9 +76,10 @@ TEST_CASE("a damaged allow-list is refused completely, and the line is named", "
   CHECK_THAT(list_error("\nps x " + key.substr(1)), Catch::Contains("allowed:2 the key"));
   CHECK_THAT(list_error("ps x"), Catch::Contains("the key"));
   CHECK_THAT(list_error("ps x " + key + " more"), Catch::Contains("text follows"));
-  CHECK_THAT(list_error("ps x " + key + "\nworker y " + key), Catch::Contains("share one key"));
+  CHECK_THAT(list_error("ps x " + key + "\nworker y " + key),
+             Catch::Contains("` has the same key as another name"));
   CHECK_THAT(list_error("ps x " + key + "\nps x " + hex_of(key_of(2))),
-             Catch::Contains("allowed:2 the name stands there twice"));
+             Catch::Contains("allowed:2 the name is listed twice"));
   CHECK_THAT(list_error(std::string(AllowList::kBytesMax + 1, '#')), Catch::Contains("bytes"));
 }
 

@@ -212,7 +212,7 @@ TEST_CASE(
   const bool refused = node.wait_until([&] { return is_closed(fd); });
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(refused);
-  CHECK_THAT(node.last, Catch::Contains("no descriptor left"));
+  CHECK_THAT(node.last, Catch::Contains("refused: the process has no file descriptor left"));
   close_all(fill);
   const int late = proven(node.endpoint);
   CHECK(node.wait_until([&] { return node.messages == 2; }));

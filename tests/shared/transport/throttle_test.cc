@@ -22,8 +22,7 @@ TEST_CASE("a throttle passes a burst, then a fixed number a second, and counts t
   CHECK(throttle.pass(100 * kSecond));
 }
 
-TEST_CASE("a throttle passes nothing more while its clock stands still or steps back",
-          "[transport]") {
+TEST_CASE("a throttle passes nothing more while its clock is paused or steps back", "[transport]") {
   Throttle throttle({.burst = 1, .per_second = 1000});
   CHECK(throttle.pass(5 * kSecond));
   CHECK_FALSE(throttle.pass(5 * kSecond));

@@ -29,8 +29,8 @@ TEST_CASE("inspect shows variables, epochs, account and partitions of a run", "[
   for (const char* part :
        {"checkpoint 3.17 of run 0000000000005eed, written 2023-11-14 22:13:20 UTC by downpour test",
         "manifest-3-17.dpm", "2 complete, 1 sealed", "4 partitions of 400 to 400 rows",
-        "1,600 in all", "in 2 files, every checksum good", "wide", "ftrl", "key x 4", "adagrad",
-        "hidden/weights", "100 x 91", "stores 5,004 of 9,100 weights",
+        "1,600 in total", "in 2 files, all checksums verified", "wide", "ftrl", "key x 4",
+        "adagrad", "hidden/weights", "100 x 91", "stores 5,004 of 9,100 weights",
         "sealed      10       64   640      639"}) {
     CHECK(text.find(part) != std::string::npos);
   }

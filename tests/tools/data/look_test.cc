@@ -272,7 +272,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "workers see each record of one compressed file once, although each reads only pieces of it",
+    "workers see each record of one compressed file once, although each reads only shards of it",
     "[tools][data]") {
   const ScratchDir dir;
   std::string text;

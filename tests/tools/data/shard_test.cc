@@ -113,7 +113,8 @@ TEST_CASE("every shard of a table has the header, and merged files have one head
   CHECK(text_of(merged.files[0].path) == csv_lines(rows_of(10)));
   CHECK(fs::path(merged.files[0].path).filename() == "a-00000-of-00001.csv");
   const DataSet odd = open_set({dir / "a.csv", dir.write("b.csv", "y,x,t\n1,2,a\n")});
-  CHECK_THAT(refused(odd, {.out = dir / "never"}).what, Contains("headers differ"));
+  CHECK_THAT(refused(odd, {.out = dir / "never"}).what,
+             Contains("the headers of the files differ, so their lines can't be merged:"));
   const ShardSummary alike = made(odd, {.out = dir / "alike", .to = DataFormat::kCsv});
   CHECK(text_of(alike.files[0].path) == csv_lines(rows_of(10)) + "2,1,a\n");
 }
@@ -143,7 +144,7 @@ TEST_CASE("records of several lines stay whole, and cells keep their line breaks
   CHECK_THAT(text_of(lines.files[0].path), Contains("\"t\": \"a\\u000ab\""));
   CHECK_THAT(
       refused(open_set(paths_of(lines)), {.out = dir / "never", .to = DataFormat::kCsv}).what,
-      Contains("holds a line break, which a cell can't"));
+      Contains("contains a line break, which a cell of this format can't contain"));
 }
 
 TEST_CASE("a job's selection of its source is split into shards, without running its program",
@@ -166,7 +167,8 @@ TEST_CASE("a job's selection of its source is split into shards, without running
   CHECK(all == wanted);
   CHECK(summary.records == 8);
   CHECK_THAT(refused(set, {.out = dir / "never", .to = DataFormat::kJsonl}).what,
-             Contains("data.program writes"));
+             Contains("the job declares the columns of data.program's output, but shard converts "
+                      "the original files"));
 }
 
 TEST_CASE("line ends, a byte order mark and a missing last line break do not belong to a record",
@@ -266,7 +268,7 @@ TEST_CASE("a field that the target format cannot express is one error that names
     CHECK_FALSE(fs::exists(dir / "never"));
   };
   refuses(DataFormat::kCsv, "field v can't be written as csv");
-  refuses(DataFormat::kNpy, "field t can't be written as npy: it holds texts");
+  refuses(DataFormat::kNpy, "field t can't be written as npy: it contains strings");
   refuses(DataFormat::kLibsvm, "can't be written as libsvm");
   // If only a later record shows the problem, the error names its line.
   std::string text;
@@ -340,7 +342,7 @@ TEST_CASE("nothing is overwritten, and a failed call leaves no files", "[tools][
   const DataSet cut = open_set({cut_path});
   const Error error = refused(cut, {.out = dir / "never", .shards = 2});
   CHECK(error.code == ErrorCode::kBadData);
-  CHECK_THAT(error.what, Contains("cut short"));
+  CHECK_THAT(error.what, Contains("is truncated"));
   CHECK_THAT(error.where, Contains("record 49"));
   const ShardSummary skipping = made(cut, {.out = dir / "good", .shards = 2, .skip_bad = true});
   CHECK(skipping.records == 49);

@@ -20,8 +20,8 @@ TEST_CASE("without faults every weight is the number of epochs and nothing is re
   CHECK(outcome.violation.empty());
   REQUIRE(outcome.finish);
   CHECK(outcome.finish->summary.epochs_sealed == 3);
-  CHECK_FALSE(outcome.counts.contains("part repeated"));
-  CHECK_FALSE(outcome.counts.contains("lease repeated"));
+  CHECK_FALSE(outcome.counts.contains("duplicate part"));
+  CHECK_FALSE(outcome.counts.contains("repeated lease"));
 }
 
 TEST_CASE("two hundred seeds of chaos lose and repeat nothing, and reach the expected events",
@@ -35,7 +35,7 @@ TEST_CASE("two hundred seeds of chaos lose and repeat nothing, and reach the exp
     REQUIRE(outcome.violation.empty());
     for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
   }
-  for (const char* name : {"part repeated", "gap", "wrong view", "lease repeated", "round void",
+  for (const char* name : {"duplicate part", "gap", "view mismatch", "repeated lease", "round void",
                            "kill-worker", "drop"}) {
     INFO(name);
     CHECK(seeds_with[name] >= std::max<uint64_t>(1, kSeeds / 100));
@@ -173,7 +173,7 @@ TEST_CASE("partitions of a slow ps move to the others while training continues, 
   CHECK(balanced.virtual_ns < even.virtual_ns * 95 / 100);
 }
 
-TEST_CASE("without other faults exactly the poisonous batches are quarantined, in every epoch",
+TEST_CASE("without other faults exactly the poisoned batches are quarantined, in every epoch",
           "[sim]") {
   const Simulator simulator = simulator_of({.faults = "poison"});
   uint64_t deaths = 0, nans = 0;
@@ -185,8 +185,8 @@ TEST_CASE("without other faults exactly the poisonous batches are quarantined, i
       const auto at = outcome.counts.find(name);
       return at == outcome.counts.end() ? 0 : at->second;
     };
-    CHECK(count("poisonous batch") >= 3);  // a record is in one batch of each of the three epochs
-    CHECK(count("quarantined") == count("poisonous batch"));
+    CHECK(count("poisoned batch") >= 3);  // a record is in one batch of each of the three epochs
+    CHECK(count("quarantined") == count("poisoned batch"));
     CHECK(count("quarantine_withdrawn") == 0);
     REQUIRE(outcome.finish);
     CHECK(outcome.finish->summary.quarantined.size() == count("quarantined"));

@@ -45,8 +45,8 @@ TEST_CASE("without faults input processes read every batch, and nothing is repea
   CHECK(summary.epochs_sealed == 3);
   CHECK(count_of(outcome, "batch read by an input process") == summary.steps);
   CHECK(count_of(outcome, "worker reads for itself") == 0);
-  CHECK(count_of(outcome, "part repeated") == 0);
-  CHECK(count_of(outcome, "lease repeated") == 0);
+  CHECK(count_of(outcome, "duplicate part") == 0);
+  CHECK(count_of(outcome, "repeated lease") == 0);
 }
 
 TEST_CASE("chaos loses and repeats nothing, whichever input processes die or stall", "[sim]") {
@@ -65,7 +65,7 @@ TEST_CASE("chaos loses and repeats nothing, whichever input processes die or sta
   if (testing::kSanitized) return;  // too few seeds
   for (const char* name : {"batch read by an input process", "worker reads for itself",
                            "input does not answer", "kill-input", "pause-input", "zombie-input",
-                           "slow-input", "part repeated", "lease repeated"}) {
+                           "slow-input", "duplicate part", "repeated lease"}) {
     INFO(name);
     CHECK(seeds_with[name] >= 1);
   }
@@ -105,8 +105,8 @@ TEST_CASE("a worker keeps its lease while another input process takes over the r
     const Outcome outcome = simulator.run(seed, {});
     INFO("seed " << seed << ": " << outcome.violation);
     REQUIRE(outcome.violation.empty());
-    CHECK(count_of(outcome, "lease repeated") == 0);
-    CHECK(count_of(outcome, "part repeated") == 0);
+    CHECK(count_of(outcome, "repeated lease") == 0);
+    CHECK(count_of(outcome, "duplicate part") == 0);
     CHECK(count_of(outcome, "batch read by an input process") > 0);
     killed += count_of(outcome, "kill-input");
   }

@@ -42,7 +42,7 @@ TEST_CASE("under chaos no row, slot or metric of the model job is wrong", "[sim]
     REQUIRE(outcome.violation.empty());
     for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
   }
-  for (const char* name : {"part repeated", "gap", "wrong view", "lease repeated", "round void",
+  for (const char* name : {"duplicate part", "gap", "view mismatch", "repeated lease", "round void",
                            "part in fragments", "unknown pull"}) {
     INFO(name);
     CHECK(seeds_with[name] >= std::max<uint64_t>(1, seeds / 100));

@@ -129,7 +129,8 @@ TEST_CASE(
   desk.from_worker(kBob, Desk::request(1));  // beyond the limit
   desk.welcome();
   desk.from_worker(kBob, wire::ReadMore{.shard_read = 1});  // it asks again
-  CHECK(desk.answers(kBob) == std::vector<std::string>{"a reading that is not known here"});
+  CHECK(desk.answers(kBob) ==
+        std::vector<std::string>{"this input process does not know the shard read"});
   for (int turn = 0; turn < 10'000 && desk.answers(kAnn).size() < 2 * most; ++turn) {
     desk.node.pump(0);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -222,8 +222,8 @@ TEST_CASE("when an input process dies, the shard is read at another one, and fin
     if (n == 20) room.kill(first == "a" ? "b" : "a");
   });
   CHECK(remote.reads_here());
-  CHECK(room.said ==
-        std::vector<std::string>{"no input process is here: this worker reads for itself"});
+  CHECK(room.said == std::vector<std::string>{
+                         "no input process has joined: this worker reads its shards itself"});
   CHECK(room.link.closed.size() == 2);
 }
 
@@ -345,7 +345,7 @@ TEST_CASE("a worker that may not read returns the error of a shard read that is 
   const Result<bool> more = remote.next(batch);
   REQUIRE_FALSE(more);
   CHECK(more.error().code == ErrorCode::kUnavailable);
-  CHECK(more.error().what == "a reading that is not known here");
+  CHECK(more.error().what == "this input process does not know the shard read");
   CHECK(room.link.time_ns >= 30 * kSecond);  // another input process might have come
 }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kFixFile =
     "copy or download the file again, or set data.bad_records = \"skip\"";
 constexpr char kNoName[8] = {};  // 8 readable bytes, like those of any name
-constexpr const char* kFixType = "mend the field's type or shape, or data.record";
+constexpr const char* kFixType = "correct the field's type or shape, or data.record";
 constexpr uint32_t kNoField = UINT32_MAX;
 
 /// Returns the tag of the list that contains a value for take_only(); 0: there is none.
@@ -50,7 +50,7 @@ bool check_crc(const char* begin, const char* end, Fault& fault) {
   std::memcpy(&crc, end, sizeof crc);
   if (crc == masked_crc32c(begin, size_t(end - begin))) [[likely]]
     return true;
-  return bad("fails its checksum", kFixFile, fault);
+  return bad("has a wrong checksum", kFixFile, fault);
 }
 
 /// Maps names of features to numbers, because features come in any order.
@@ -189,7 +189,7 @@ bool read_tensor(std::string_view bytes, const TypedField& field, FieldWriter& w
                                      : std::equal(shape.begin(), shape.end(), field.shape().begin(),
                                                   field.shape().end());
     if (tensor.type != uint64_t(wanted)) {
-      fault = {.reason = "is the type of its tensor, which is not the field's",
+      fault = {.reason = "is the type of the tensor, but the field declares another type",
                .field = &field.name(),
                .text = tensor_type_name(tensor.type),
                .hint = kFixType};
@@ -198,7 +198,7 @@ bool read_tensor(std::string_view bytes, const TypedField& field, FieldWriter& w
     if (!fits) {
       std::string said = "[";
       for (const int64_t d : shape) said += str(said.size() > 1 ? ", " : "", d);
-      fault = {.reason = "is the shape of its tensor, which is not the field's",
+      fault = {.reason = "is the shape of the tensor, but the field declares another shape",
                .field = &field.name(),
                .made = said + "]",
                .hint = kFixType};
@@ -247,7 +247,7 @@ class ExampleFields {
     while (p < end) {
       WireField field;
       p = parse_wire_field(p, end, field);
-      if (p == nullptr) return bad("is no tf.train.Example", kFixType, fault);
+      if (p == nullptr) return bad("is not a tf.train.Example", kFixType, fault);
       if (field.tag == tag_of(1, WireType::kBytes) && !parse_features(field.bytes, columns, fault))
         return false;
     }
@@ -287,7 +287,7 @@ class ExampleFields {
       std::string_view key, feature;
       if (!parse_short_entry(p, end, key, feature) && !parse_entry(p, end, key, feature))
           [[unlikely]] {
-        return bad("is no tf.train.Example", kFixType, fault);
+        return bad("is not a tf.train.Example", kFixType, fault);
       }
       if (!read_feature(key, feature, last, columns, fault)) [[unlikely]]
         return false;
@@ -420,7 +420,7 @@ class ExampleFields {
       bool malformed = p == nullptr;
       if (malformed || list.bytes.empty()) {
         if (!malformed) continue;
-        fault = {.reason = "is no feature of a tf.train.Example",
+        fault = {.reason = "is not a feature of a tf.train.Example",
                  .field = &field.name(),
                  .hint = kFixType};
         return false;
@@ -451,7 +451,7 @@ class ExampleFields {
         continue;
       }
       if (malformed) {
-        fault = {.reason = "is no list of values", .field = &field.name(), .hint = kFixType};
+        fault = {.reason = "is not a list of values", .field = &field.name(), .hint = kFixType};
         return false;
       }
       if (!good || (writer.count() > 0 && !writer.finish(fault))) return false;

@@ -132,9 +132,10 @@ Result<FileFacts> sniff_tfrecord(const std::string& path) {
     if (records == 0 && parse_tensor(record, tensor) == nullptr && tensor.rank > 0) {
       return Error{ErrorCode::kBadData,
                    str("its records are tensors of ", tensor_type_name(tensor.type),
-                       ", and what they mean is not known: ", path),
+                       ", so the fields can't be detected: ", path),
                    path,
-                   "write a job: data.record = \"tensor\", and data.fields with their shapes"};
+                   "write a job with data.record = \"tensor\", and with data.fields that declare "
+                   "the shapes"};
     }
     examples = each_feature(
         record,
@@ -146,8 +147,8 @@ Result<FileFacts> sniff_tfrecord(const std::string& path) {
   }
   if (!examples || records == 0 || features.empty()) {
     return Error{ErrorCode::kBadData,
-                 str("is a TFRecord file without tf.train.Example in it: ", path), path,
-                 "only Examples and tensors are read"};
+                 str("is a TFRecord file without tf.train.Example records: ", path), path,
+                 "Downpour reads records that are Examples or tensors"};
   }
   FileFacts facts{.format = DataFormat::kTfrecord, .record = "example"};
   std::string why, note, left_out;
@@ -163,13 +164,13 @@ Result<FileFacts> sniff_tfrecord(const std::string& path) {
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
-  std::string target = "; no feature is clearly the target: say model.target";
+  std::string target = "; no feature is clearly the target: set model.target";
   if (!facts.target.empty()) {
     describe_target(facts.target, features.at(facts.target).column, facts, note);
     target = str("; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
   }
   facts.reason = str("tfrecord: tf.train.Example, ", numeric, " numeric features, ", keys,
-                     " of keys", left_out.empty() ? "" : str(", left out ", left_out), target);
+                     " key features", left_out.empty() ? "" : str(", ignored: ", left_out), target);
   return facts;
 }
 

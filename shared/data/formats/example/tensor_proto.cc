@@ -10,7 +10,7 @@ constexpr uint64_t kElementsMax = uint64_t{1} << 32;
 // all elements.
 constexpr uint64_t kSplatMax = uint64_t{1} << 16;
 
-constexpr const char* kNoTensor = "is no serialized tensor";
+constexpr const char* kNoTensor = "is not a serialized tensor";
 
 /// Parses a TensorShapeProto: dim = 2 { size = 1 }, unknown_rank = 3. Returns null or the reason
 /// why the bytes are not a valid shape.
@@ -79,7 +79,7 @@ const char* parse_tensor(std::string_view bytes, TensorView& tensor) {
   }
   if (tensor.type == 0) return kNoTensor;
   if (tensor.elements > std::max<uint64_t>(bytes.size(), kSplatMax))
-    return "is a tensor that says more elements than it holds";
+    return "is a tensor whose shape has more elements than it contains";
   return nullptr;
 }
 

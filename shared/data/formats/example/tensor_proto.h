@@ -30,8 +30,8 @@ struct TensorView {
 /// Returns null, or the reason why these bytes are not a tensor. The view points into the bytes.
 const char* parse_tensor(std::string_view bytes, TensorView& tensor);
 
-constexpr const char* kTensorCutShort = "is a tensor whose values are not there";
-constexpr const char* kTensorTooLong = "is a tensor of more values than its shape says";
+constexpr const char* kTensorCutShort = "is a tensor with fewer values than its shape requires";
+constexpr const char* kTensorTooLong = "is a tensor with more values than its shape allows";
 
 /// Iterates over the elements that a tensor lists one by one, in the field of their type. The last
 /// listed element repeats until the shape is full. Calls take(WireField), with a number or bytes,
@@ -124,7 +124,7 @@ bool each_element(const TensorView& tensor, Take&& take, const char*& reason) {
       return each_listed_element(
           tensor, [&](const WireField& value) { return take(value.bytes); }, reason);
   }
-  reason = "is a tensor of another type";
+  reason = "is a tensor of another type than the field";
   return false;
 }
 

@@ -20,8 +20,8 @@ constexpr uint64_t kSoughtBytesMax = 256 * kMiB;
 
 Error no_header_error(const std::string& path, uint64_t offset) {
   return Error{ErrorCode::kBadData,
-               str("no record begins within 256 MiB after a damaged one: ", path),
-               str(path, ": byte ", offset), "is it a whole TFRecord file?"};
+               str("no record starts within 256 MiB after a damaged record: ", path),
+               str(path, ": byte ", offset), "check that the file is a complete TFRecord file"};
 }
 
 class FrameWindows final : public WindowSource {

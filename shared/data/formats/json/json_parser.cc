@@ -10,7 +10,8 @@
 namespace downpour::data {
 namespace {
 
-constexpr const char* kJsonHint = "a line is one JSON object; or set data.bad_records = \"skip\"";
+constexpr const char* kJsonHint =
+    "each line must be one JSON object; or set data.bad_records = \"skip\"";
 constexpr int kNestedMax = 16;
 
 bool bad(const char* reason, std::string_view text, Fault& fault) {
@@ -44,7 +45,7 @@ class JsonFields {
     if (error == json::kOther) return false;
     if (error != json::kSuccess) return bad(json::message(error), line, fault);
     if (!document.current_location().error())
-      return bad("has more text after its JSON object", line, fault);
+      return bad("has text after its JSON object", line, fault);
     if (found_ == fields_.size()) [[likely]]
       return true;
     for (uint32_t i = 0; i < fields_.size(); ++i) {
@@ -134,7 +135,7 @@ class JsonFields {
   }
 
   json::ErrorCode mismatch(const TypedField& field, const char* found, Fault& fault) {
-    fault = {.reason = "is no value, and the field wants one",
+    fault = {.reason = "is not a value, but the field needs one",
              .field = &field.name(),
              .made = found,
              .hint = kJsonHint};

@@ -40,15 +40,15 @@ inline const char* message(ErrorCode error) {
     case simdjson::UTF8_ERROR:
       return "is not UTF-8";
     case simdjson::UNCLOSED_STRING:
-      return "has a string without an end";
+      return "has a string that is not closed";
     case simdjson::NUMBER_ERROR:
-      return "has a number that can't be read";
+      return "has an invalid number";
     case simdjson::STRING_ERROR:
-      return "has a string with a wrong escape";
+      return "has a string with an invalid escape";
     case simdjson::DEPTH_ERROR:
       return "is nested too deep";
     default:
-      return "is no JSON object";
+      return "is not a JSON object";
   }
 }
 

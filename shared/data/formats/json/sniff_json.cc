@@ -106,13 +106,13 @@ Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const s
   }
   if (objects == 0 && has_long_lines) {
     return Error{ErrorCode::kBadData,
-                 str("looks like JSON, but its lines have more than 1 MiB: ", path), path,
-                 "say data.format = \"jsonl\" and data.fields in a job: only shorter lines are "
-                 "looked at to find them"};
+                 str("looks like JSON, but its lines are longer than 1 MiB: ", path), path,
+                 "set data.format = \"jsonl\" and data.fields in a job: fields are detected from "
+                 "shorter lines only"};
   }
   if (objects == 0 || members.empty()) {
     return Error{ErrorCode::kBadData, str("looks like JSON, but no line is an object: ", path),
-                 path, "each line is one object: {\"label\": 1, ...}"};
+                 path, "write one object per line: {\"label\": 1, ...}"};
   }
   FileFacts facts{.format = DataFormat::kJsonl};
   std::string left_out, note;
@@ -132,13 +132,13 @@ Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const s
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
-  std::string target = "; no member is clearly the target: say model.target";
+  std::string target = "; no member is clearly the target: set model.target";
   if (!facts.target.empty()) {
     describe_target(facts.target, members.at(facts.target).column, facts, note);
     target = str("; target \"", facts.target, "\" (by its name; ", said(facts.classes), note, ")");
   }
-  facts.reason = str("jsonl: ", numeric, " numeric members, ", keys, " of keys",
-                     left_out.empty() ? "" : str(", left out ", left_out), target);
+  facts.reason = str("jsonl: ", numeric, " numeric members, ", keys, " key members",
+                     left_out.empty() ? "" : str(", ignored: ", left_out), target);
   return facts;
 }
 

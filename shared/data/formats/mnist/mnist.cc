@@ -19,9 +19,10 @@ uint32_t big_endian(const char* bytes) {
 }
 
 Error cut_short(const std::string& path, uint64_t said, uint64_t found) {
-  return Error{ErrorCode::kBadData,
-               str("its header says ", said, " records, it holds ", found, ": ", path), path,
-               "copy or download it again"};
+  return Error{
+      ErrorCode::kBadData,
+      str("its header declares ", said, " records, but the file contains ", found, ": ", path),
+      path, "copy or download the file again"};
 }
 
 class IdxWindows final : public WindowSource {
@@ -87,8 +88,8 @@ class IdxParser final : public RecordParser {
     auto parser = std::make_unique<IdxParser>();
     if (!context.layout.bags.empty()) {
       return Error{ErrorCode::kConfig,
-                   str("field ", context.layout.bags[0].field, ": idx files hold no keys"), path,
-                   "use the field `image` in dense layers"};
+                   str("field ", context.layout.bags[0].field, ": an idx file contains no keys"),
+                   path, "use the field `image` in dense layers"};
     }
     DP_TRY(File file, File::open(path));
     DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -99,8 +100,8 @@ class IdxParser final : public RecordParser {
       if (spec.source_name() != "image") return spec;
       if (width != images.pixels) {
         return Error{ErrorCode::kConfig,
-                     str("the model reads ", width, " pixels, an image has ", images.pixels), path,
-                     str("set shape = [", images.pixels, "] for the field ", name)};
+                     str("the model reads ", width, " pixels, but an image has ", images.pixels),
+                     path, str("set shape = [", images.pixels, "] for the field ", name)};
       }
       spec.shape = {int64_t(width)};
       return spec;
@@ -115,9 +116,10 @@ class IdxParser final : public RecordParser {
       } else if (column == "label") {
         parser->labels_wanted_.push_back({floats.column, std::move(floats.field)});
       } else {
-        return Error{ErrorCode::kConfig,
-                     str("field ", floats.spec.name, ": idx files have no column \"", column, "\""),
-                     path, "they have `image` and `label`"};
+        return Error{
+            ErrorCode::kConfig,
+            str("field ", floats.spec.name, ": an idx file has no column \"", column, "\""), path,
+            "its columns are `image` and `label`"};
       }
     }
     DP_TRY_VOID(parser->read_labels(path, images.count, context.targets_optional));
@@ -204,13 +206,15 @@ Result<IdxImages> read_idx_header(ByteSource& source, const std::string& path) {
   char head[IdxImages::kHeaderBytes];
   DP_TRY(const size_t n, source.read(head, sizeof head));
   if (n < sizeof head || !is_idx_images({head, n})) {
-    return Error{ErrorCode::kBadData, str("is no idx file of images: ", path), path,
-                 "name the image file as the source; Downpour finds the labels in the same folder"};
+    return Error{ErrorCode::kBadData, str("is not an idx file of images: ", path), path,
+                 "set the image file as the source; Downpour finds the labels in the same folder"};
   }
   const uint64_t rows = big_endian(head + 8), columns = big_endian(head + 12);
   if (rows == 0 || columns == 0 || rows * columns > kPixelsMax) {
-    return Error{ErrorCode::kBadData,
-                 str("its header says images of ", rows, " x ", columns, ": ", path), path};
+    return Error{
+        ErrorCode::kBadData,
+        str("its header declares images of an invalid size, ", rows, " x ", columns, ": ", path),
+        path};
   }
   return IdxImages{.count = big_endian(head + 4), .pixels = uint32_t(rows * columns)};
 }
@@ -218,7 +222,7 @@ Result<IdxImages> read_idx_header(ByteSource& source, const std::string& path) {
 Result<std::vector<char>> read_idx_labels(const std::string& path, uint32_t count) {
   const std::string labels_path = idx_labels_path(path);
   if (labels_path.empty()) {
-    return Error{ErrorCode::kNoInput, str("no labels to these images: ", path), path,
+    return Error{ErrorCode::kNoInput, str("no labels found for these images: ", path), path,
                  "name the files like train-images-idx3-ubyte and train-labels-idx1-ubyte"};
   }
   DP_TRY(File file, File::open(labels_path));
@@ -226,7 +230,8 @@ Result<std::vector<char>> read_idx_labels(const std::string& path, uint32_t coun
   char head[8];
   DP_TRY(const size_t n, source->read(head, sizeof head));
   if (n != sizeof head || !is_idx_labels({head, n})) {
-    return Error{ErrorCode::kBadData, str("is no idx label file: ", labels_path), labels_path};
+    return Error{ErrorCode::kBadData, str("is not an idx file of labels: ", labels_path),
+                 labels_path};
   }
   if (big_endian(head + 4) != count) return cut_short(labels_path, count, big_endian(head + 4));
   std::vector<char> labels;

@@ -76,7 +76,7 @@ bool take_elements(const RowField& wanted, const char* from, Columns& columns, F
           fault = {.reason = "is above the largest int64",
                    .field = &wanted.field.name(),
                    .made = str(value),
-                   .hint = "set data.bad_records = \"skip\", or save it as another type"};
+                   .hint = "set data.bad_records = \"skip\", or save the array as another type"};
           return false;
         }
       }
@@ -259,10 +259,11 @@ Result<RowField> row_field(const TypedField& field, const SourceArray& source, u
                  str("data.fields.", field.name()), hint};
   };
   if (field.type() == FieldType::kString)
-    return wrong("is a string, and arrays hold numbers", "type = \"int64\" gives keys");
+    return wrong("is declared string, but arrays contain numbers",
+                 "set type = \"int64\" to use the numbers as keys");
   if (field.type() == FieldType::kInt64 && !array.type.is_integer()) {
-    return wrong(str("is int64, and its array holds ", npy_type_name(array.type)),
-                 "type = \"float32\", or save it as integers");
+    return wrong(str("is declared int64, but its array contains ", npy_type_name(array.type)),
+                 "set type = \"float32\", or save the array as integers");
   }
   RowField out{.field = field, .array = index, .count = array.row_elements, .type = array.type};
   DP_TRY(const std::optional<uint64_t> first, field.first_element());
@@ -270,14 +271,17 @@ Result<RowField> row_field(const TypedField& field, const SourceArray& source, u
   const uint64_t wanted = elements_of(field.shape());
   if (first) {
     if (wanted > array.row_elements || *first > array.row_elements - wanted) {
-      return wrong(str("its elements from ", *first, " on go beyond a row of ", array.row_elements),
-                   "mend `column` or `shape`");
+      return wrong(str("the elements of the field start at ", *first,
+                       " and end after the end of the row, which has this many elements: ",
+                       array.row_elements),
+                   "correct `column` or `shape`");
     }
     out.first_byte = size_t(*first) * array.type.bytes;
     out.count = wanted;
   } else if (wanted != array.row_elements) {
-    return wrong(str("has another shape than the rows of its array, ", shape_text(array.shape)),
-                 str("shape = ", shape_text(array.shape)));
+    return wrong(
+        str("its shape differs from the shape of a row of its array, ", shape_text(array.shape)),
+        str("set shape = ", shape_text(array.shape)));
   }
   return out;
 }
@@ -303,7 +307,7 @@ Result<std::unique_ptr<RecordParser>> make_array_parser(const FieldContext& cont
       }
       return Error{ErrorCode::kNoInput,
                    str("field ", field.name(), ": there is no array ", name, " in ", from.source),
-                   str("data.fields.", field.name()), "name it with `path`"};
+                   str("data.fields.", field.name()), "set the name of the array as `path`"};
     }
     const auto before = std::find_if(used.begin(), used.end(), named);
     const auto index = uint32_t(before - used.begin());

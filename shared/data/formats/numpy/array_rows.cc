@@ -121,9 +121,9 @@ class ArrayWindows final : public WindowSource {
   }
   static Error changed(const SourceArray& source) {
     return Error{ErrorCode::kBadData,
-                 str("the file changed since the job began (it is shorter now): ", source.where),
+                 str("the file changed after the job started (it is shorter now): ", source.where),
                  source.where,
-                 "training data must not change under a running job; start anew with --fresh"};
+                 "training data must not change while a job runs; start a new run with --fresh"};
   }
 
   const std::string path_;
@@ -145,9 +145,9 @@ Result<ShardRecords> open_array_rows(const FieldContext& context, const plan::Fi
   DP_TRY(std::vector<SourceArray> all, open_arrays(context.data, info.path));
   DP_TRY(const plan::FileInfo now, look_at_arrays(info.path, all));
   if (now.fingerprint != info.fingerprint || now.bytes != info.bytes) {
-    return Error{ErrorCode::kBadData, str("the arrays changed since the job began: ", info.path),
+    return Error{ErrorCode::kBadData, str("the arrays changed after the job started: ", info.path),
                  info.path,
-                 "training data must not change under a running job; start anew with --fresh"};
+                 "training data must not change while a job runs; start a new run with --fresh"};
   }
   auto blocks = std::make_shared<RowBlocks>();
   std::vector<SourceArray> used;

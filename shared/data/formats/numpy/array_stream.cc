@@ -152,11 +152,12 @@ class ArrayStream final : public WindowSource {
   };
 
   std::string place(const std::string& array) const {
-    return str(name_, ", array `", array, "` of records from ", chunk_begin_, " on");
+    return str(name_, ", array `", array, "` of the records from record ", chunk_begin_, " on");
   }
   Error cut_short(const std::string& array) const {
-    return Error{ErrorCode::kBadData, "the output ends inside an array", place(array),
-                 "it must write whole arrays: one .npy for each field, with as many rows"};
+    return Error{ErrorCode::kBadData, "the program's output ends inside an array", place(array),
+                 "the program must write complete arrays: one .npy for each field, all with the "
+                 "same number of rows"};
   }
 
   /// Reads the next array of each column, or sets ended_.
@@ -173,15 +174,15 @@ class ArrayStream final : public WindowSource {
       bytes += std::min(head->rows * head->row_bytes(), kChunkBytesMax + 1);
       if (bytes > kChunkBytesMax) {
         return Error{ErrorCode::kBadData,
-                     str("arrays of more than ", kChunkBytesMax >> 20, " MiB at once"),
-                     place(column.name), "write fewer rows at once"};
+                     str("arrays of more than ", kChunkBytesMax >> 20, " MiB in one chunk"),
+                     place(column.name), "write arrays with fewer rows"};
       }
       const bool is_first = &column == &columns_.front();
       if (!is_first && head->rows != chunk_rows_) {
         return Error{
             ErrorCode::kBadData,
             str("has ", head->rows, " rows, `", columns_.front().name, "` has ", chunk_rows_),
-            place(column.name), "arrays that belong together have as many rows"};
+            place(column.name), "all arrays of one chunk must have the same number of rows"};
       }
       chunk_rows_ = size_t(head->rows);
       DP_TRY_VOID(read_elements(column, size_t(head->rows * head->row_bytes())));
@@ -214,10 +215,10 @@ class ArrayStream final : public WindowSource {
     if (!column.first) {
       column.first = array;
     } else if (!has_same_rows(*column.first, array)) {
-      return Error{
-          ErrorCode::kBadData,
-          str("has rows of ", row_text(array), ", those before had ", row_text(*column.first)),
-          place(column.name), "every array of a field must have the same type and shape"};
+      return Error{ErrorCode::kBadData,
+                   str("has rows of ", row_text(array), ", but the earlier arrays had rows of ",
+                       row_text(*column.first)),
+                   place(column.name), "every array of a field must have the same type and shape"};
     }
     return std::optional(std::move(array));
   }

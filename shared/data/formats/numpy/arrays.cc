@@ -90,10 +90,11 @@ Error none_there(const DataSpec& data, const std::string& path,
     wanted += (wanted.empty() ? "" : ", ") + array_name_of(data, path, field);
   for (const std::string& name : there) names += (names.empty() ? "" : ", ") + name;
   return Error{ErrorCode::kNoInput,
-               data.fields.empty() ? str("holds no arrays: ", path)
-                                   : str("holds none of the fields' arrays (", wanted, "): ", path),
+               data.fields.empty()
+                   ? str("contains no arrays: ", path)
+                   : str("contains none of the arrays that the fields need (", wanted, "): ", path),
                path,
-               names.empty() ? "write them with np.save or np.savez" : str("there are: ", names)};
+               names.empty() ? "write them with np.save or np.savez" : str("it contains: ", names)};
 }
 
 }  // namespace
@@ -119,8 +120,8 @@ Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::st
   std::vector<std::string> there;
   if (is_object_path(path) && path.ends_with('/')) {
     return Error{ErrorCode::kUnsupported,
-                 str("a folder of arrays is read from a disk, not from a store: ", path), path,
-                 "copy them; single .npy and .npz objects are read"};
+                 str("a folder of arrays in an object store is not supported: ", path), path,
+                 "copy the folder to a disk, or use single .npy or .npz objects"};
   }
   if (is_folder(path)) {
     there = npy_names_in(path);
@@ -152,9 +153,9 @@ Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::st
     const SourceArray& first = arrays.front();
     if (other.array.rows == first.array.rows) continue;
     return Error{ErrorCode::kBadData,
-                 str("rows can't be paired: ", first.where, " has ", first.array.rows, ", ",
-                     other.where, " has ", other.array.rows),
-                 path, "row i of every array is record i: give them the same number of rows"};
+                 str("the arrays have different numbers of rows: ", first.where, " has ",
+                     first.array.rows, ", ", other.where, " has ", other.array.rows),
+                 path, "row i of every array is record i: save them with the same number of rows"};
   }
   return arrays;
 }
@@ -173,7 +174,7 @@ Result<plan::FileInfo> look_at_arrays(const std::string& path,
   const uint64_t rows = arrays.front().array.rows;
   if (rows == 0) {
     return Error{ErrorCode::kBadData, str("the arrays have no rows: ", path), path,
-                 "remove it from data.source, or write it anew"};
+                 "remove the path from data.source, or save the arrays again"};
   }
   if (row_bytes > UINT64_MAX / 2 / rows)
     return Error{ErrorCode::kBadData, str("the arrays are too large: ", path), path};

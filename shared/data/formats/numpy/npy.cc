@@ -124,9 +124,9 @@ Result<NpyType> type_of(const std::string& descr, const std::string& where) {
                      .big_endian = order == '>' && known[1] != '1'};
     }
   }
-  return unsupported(
-      str("its elements are of type \"", shown(descr), "\", and only numbers are read"), where,
-      "save it with another type: np.save(path, a.astype(np.float32))");
+  return unsupported(str("its elements have the type \"", shown(descr),
+                         "\", but only numeric types are supported"),
+                     where, "save it with a numeric type: np.save(path, a.astype(np.float32))");
 }
 
 }  // namespace
@@ -142,24 +142,25 @@ std::string npy_type_name(NpyType type) {
 Result<NpyArray> parse_npy(std::string_view head, uint64_t file_bytes, const std::string& where) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (head.size() < 10 || head.substr(0, kMagic.size()) != kMagic)
-    return bad("is no .npy file", where, "write it with np.save");
+    return bad("is not an .npy file", where, "write it with np.save");
   const auto major = uint8_t(head[6]);
   if (major < 1 || major > 3)
-    return unsupported(str("is an .npy file of version ", uint32_t(major)), where,
+    return unsupported(str("is an .npy file of the unsupported version ", uint32_t(major)), where,
                        "save it again with np.save");
   uint32_t header_bytes = 0;
   const size_t before = major == 1 ? 10 : 12;
   if (head.size() < before) return bad("ends inside its header", where, "");
   std::memcpy(&header_bytes, head.data() + 8, before - 8);
   if (header_bytes > kHeaderBytesMax || header_bytes > head.size() - before) {
-    return bad(str("says a header of ", header_bytes, " bytes"), where, "is the file whole?");
+    return bad(str("declares a header of an invalid length, ", header_bytes, " bytes"), where,
+               "check that the file is complete");
   }
   Header header;
   if (!parse_header(head.substr(before, header_bytes), header))
     return bad("has a header that can't be read", where, "write it with np.save");
   if (header.structured) {
     return unsupported(
-        "is an array of records", where,
+        "is a structured array", where,
         "save each of its fields as an array: np.savez(path, **{n: a[n] for n in a.dtype.names})");
   }
   NpyArray array;
@@ -167,7 +168,7 @@ Result<NpyArray> parse_npy(std::string_view head, uint64_t file_bytes, const std
   if (header.shape.empty())
     return unsupported("is a single number, not an array of rows", where, "");
   if (header.fortran && header.shape.size() > 1) {
-    return unsupported("is an array in Fortran order, whose rows do not lie together", where,
+    return unsupported("is an array in Fortran order, in which rows are not contiguous", where,
                        "save it in C order: np.save(path, np.ascontiguousarray(a))");
   }
   array.data_offset = before + header_bytes;
@@ -175,16 +176,17 @@ Result<NpyArray> parse_npy(std::string_view head, uint64_t file_bytes, const std
   array.shape = std::move(header.shape);
   for (size_t i = 1; i < array.shape.size(); ++i) {
     if (array.shape[i] != 0 && array.row_elements > kRowBytesMax / array.shape[i])
-      return bad("has rows of more than 64 MiB", where, "cut them into several arrays");
+      return bad("has rows of more than 64 MiB", where, "split the columns into several arrays");
     array.row_elements *= array.shape[i];
   }
   if (array.row_elements == 0) return bad("has rows without elements", where, "");
   if (array.row_bytes() > kRowBytesMax)
-    return bad("has rows of more than 64 MiB", where, "cut them into several arrays");
+    return bad("has rows of more than 64 MiB", where, "split the columns into several arrays");
   const uint64_t there = file_bytes - std::min(file_bytes, array.data_offset);
   if (array.rows > there / array.row_bytes()) {
-    return bad(str("its header says ", array.rows, " rows, it holds ", there / array.row_bytes()),
-               where, "copy or download it again");
+    return bad(str("its header declares ", array.rows, " rows, but the file contains ",
+                   there / array.row_bytes()),
+               where, "copy or download the file again");
   }
   return array;
 }

@@ -17,8 +17,8 @@ Result<Column> look_at(const SourceArray& source, uint64_t element) {
   if (array.row_bytes() > kSampleBytes) {
     return Error{ErrorCode::kBadData,
                  str("rows of ", human_bytes(array.row_bytes()),
-                     " are too long to find out what they are: ", source.where),
-                 source.where, "say data.fields in a job"};
+                     " are too long to detect the fields: ", source.where),
+                 source.where, "declare data.fields in a job"};
   }
   const uint64_t rows = std::min({array.rows, kSampleRows, kSampleBytes / array.row_bytes()});
   std::string bytes(size_t(rows * array.row_bytes()), '\0');
@@ -65,8 +65,8 @@ Result<FileFacts> sniff_matrix(const SourceArray& source, const std::string& pat
   FileFacts facts{.format = DataFormat::kNpy, .records_estimated = source.array.rows};
   if (columns < 2) {
     return Error{ErrorCode::kBadData,
-                 str("holds one number a row, which is nothing to learn from: ", path), path,
-                 "name a folder of .npy files, a file a field, or an .npz archive"};
+                 str("has one number per row, so there is no feature besides the target: ", path),
+                 path, "give a folder with one .npy file per field, or an .npz archive"};
   }
   DP_TRY(const Column first, look_at(source, 0));
   DP_TRY(const Column last, look_at(source, columns - 1));
@@ -99,7 +99,7 @@ Result<FileFacts> sniff_arrays(const std::string& path) {
     if (target == arrays.size() && source.array.row_elements == 1 && is_target_name(name))
       target = names.size() - 1;
   }
-  std::string said_target = "; no array is clearly the target: say model.target";
+  std::string said_target = "; no array is clearly the target: set model.target";
   std::string list, note;
   for (size_t i = 0; i < arrays.size(); ++i) {
     list += (i > 0 ? ", " : "") + names[i];

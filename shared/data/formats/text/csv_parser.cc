@@ -17,7 +17,7 @@ namespace downpour::data {
 namespace {
 
 constexpr const char* kCsvHint =
-    "mend the line or data.columns, or set data.bad_records = \"skip\"";
+    "correct the line or data.columns, or set data.bad_records = \"skip\"";
 
 /// Returns a mask whose bit i says whether text[i] == c, for 64 bytes. All of them must be
 /// readable.
@@ -101,9 +101,9 @@ class CsvParser final : public RecordParser {
     if (!split_plain(begin, end, delimiter_, quotes_, cells_, count) &&
         !split_line({begin, size_t(end - begin)}, delimiter_, true, cells_, count, store_)) {
       return bad(quoted_newlines_
-                     ? "has a quote that is not closed, or text after one"
-                     : "has a quote that is not closed, or text after one (a line break inside "
-                       "quotes wants data.quoted_newlines = true)",
+                     ? "has a quote that is not closed, or text after a closing quote"
+                     : "has a quote that is not closed, or text after a closing quote (a line "
+                       "break inside quotes needs data.quoted_newlines = true)",
                  begin, end, fault);
     }
     if (count != cells_.size()) {

@@ -12,7 +12,7 @@ namespace downpour::data {
 namespace {
 
 constexpr const char* kLibsvmHint =
-    "a line reads: label index:value index:value ...; or set data.bad_records = \"skip\"";
+    "write each line as: label index:value index:value ...; or set data.bad_records = \"skip\"";
 
 class LibsvmParser final : public RecordParser {
  public:
@@ -115,9 +115,9 @@ class LibsvmParser final : public RecordParser {
     const char* const end = parse_uint(column.c_str(), number);
     if (end == nullptr || *end != '\0') {
       return Error{ErrorCode::kConfig,
-                   str("field ", spec.name, ": such data has no column \"", column, "\""),
+                   str("field ", spec.name, ": this format has no column \"", column, "\""),
                    str("data.fields.", spec.name),
-                   "it has `label`, `features`, and single features by their number"};
+                   "the columns are `label`, `features`, and single features by their index"};
     }
     return std::optional<uint64_t>(number);
   }
@@ -159,13 +159,14 @@ class LibsvmParser final : public RecordParser {
     uint64_t group = 0;
     const char* const end = ffm_ ? parse_uint(column.c_str(), group) : nullptr;
     if (end != nullptr && *end == '\0') return group;
-    return Error{ErrorCode::kConfig,
-                 str("field ", spec.name, ": ",
-                     ffm_ ? str("libffm has no field \"", column, "\"")
-                          : "libsvm's keys are all in `features`"),
-                 str("data.fields.", spec.name),
-                 ffm_ ? "`features` has the keys of all fields, column = \"3\" those of field 3"
-                      : "use `features` as the layer's input"};
+    return Error{
+        ErrorCode::kConfig,
+        str("field ", spec.name, ": ",
+            ffm_ ? str("libffm has no field \"", column, "\"")
+                 : "the only column with keys is `features`"),
+        str("data.fields.", spec.name),
+        ffm_ ? "`features` contains the keys of all fields, and column = \"3\" the keys of field 3"
+             : "use `features` as the layer's input"};
   }
 
   static bool read_missing(const std::vector<Wanted>& fields, Columns& columns, Fault& fault) {
@@ -194,9 +195,9 @@ class LibsvmParser final : public RecordParser {
     while (stop < end && *stop != ' ' && *stop != '\t') ++stop;
     const std::string_view text(token, size_t(stop - token));
     if (text.substr(0, 4) == "qid:") {
-      fault = {.reason = "has a query id: ranking data is not supported",
+      fault = {.reason = "is a query id, but ranking data is not supported",
                .text = text,
-               .hint = "remove the qid: column to train on single records"};
+               .hint = "remove the qid: items to train on single records"};
       return false;
     }
     return bad(ffm ? "is not field:index:value with integers and a finite value"

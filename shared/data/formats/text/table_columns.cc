@@ -15,9 +15,9 @@ namespace downpour::data {
 Result<std::vector<std::string>> declared_columns(const DataSpec& data) {
   if (!data.columns.empty()) return data.columns;
   if (std::vector<std::string> names = default_columns(data.format); !names.empty()) return names;
-  return Error{
-      ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
-      "list them in data.columns, or set data.header = true if the file's first line does"};
+  return Error{ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
+               "list the names in data.columns, or set data.header = true if the first line of "
+               "each file is a header"};
 }
 
 namespace {
@@ -31,7 +31,8 @@ Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::st
   std::string store;
   if (!split_line(line, delimiter, data.format == DataFormat::kCsv, cells, count, store)) {
     return Error{ErrorCode::kBadData,
-                 str("bad ", data.header ? "header" : "first line", ": \"", shown(line), "\""),
+                 str("invalid quoting in the ", data.header ? "header" : "first line", ": \"",
+                     shown(line), "\""),
                  str(path, ":", data.skip_lines + 1), "close its quotes"};
   }
   std::vector<std::string> texts;
@@ -49,8 +50,8 @@ Result<std::vector<std::string>> header_names(const DataSpec& data, const std::s
   if (repeated == nullptr) return names;
   return Error{ErrorCode::kBadData, str("the header has the column `", shown(*repeated), "` twice"),
                str(path, ":", data.skip_lines + 1),
-               "each name once; or list names in data.columns, with data.header = false and one "
-               "more of data.skip_lines"};
+               "give each column a unique name; or list the names in data.columns, set data.header "
+               "= false and raise data.skip_lines by 1"};
 }
 
 /// Returns the columns of a file with that preamble.
@@ -62,9 +63,10 @@ Result<std::vector<std::string>> columns_after(const DataSpec& data, const Pream
   const bool nothing =
       data.skip_lines == 0 && (preamble.bytes == 0 || preamble.bytes == kMarkBytes);
   if (nothing && !data.columns.empty()) return data.columns;  // the file has no records
-  return Error{
-      ErrorCode::kBadData, "the header names no column", str(path, ":", data.skip_lines + 1),
-      "its first line names them; or list names in data.columns, with data.header = false"};
+  return Error{ErrorCode::kBadData, "the header names no column",
+               str(path, ":", data.skip_lines + 1),
+               "the header must name the columns; or list the names in data.columns, with "
+               "data.header = false"};
 }
 
 /// Returns `names` without the targets' columns if the first record of a file without header has
