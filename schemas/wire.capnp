@@ -279,6 +279,15 @@ struct ShardFailed {
   kind @7 :FailureKind;         # absent: none of the kinds
 }
 struct LeaseRevoked { lease @0 :Lease; }  # required
+struct Clock {                  # kind 36
+  batches @0 :UInt64;           # at most 2^53
+  floor @1 :UInt64;             # at most `batches`
+  sentNs @2 :Int64;             # >= 0
+}
+struct Floor {                  # kind 37
+  batches @0 :UInt64;           # at most 2^53
+  reportNs @1 :Int64;           # >= 0
+}
 struct EvalReport {
   lease @0 :Lease;              # required
   counts @1 :ShardCounts;       # absent: zeros

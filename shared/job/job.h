@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/job/mode.h"
 #include "shared/tensor/variables.h"
 
 namespace downpour {
@@ -315,7 +316,9 @@ struct TrainSpec {
   uint32_t batch_size = 512;
   bool drop_remainder = false;
   std::string reduction = "mean";  // or "sum"
-  std::string mode = "async";      // the only accepted mode
+  TrainMode mode = TrainMode::kAsync;
+  // Batches that a worker may be ahead of the slowest one. Only in modes that have the key.
+  std::optional<uint64_t> staleness;
   // Batches that a worker has pulled and that are not yet applied everywhere.
   uint32_t in_flight = 2;
   CheckpointSpec checkpoint;

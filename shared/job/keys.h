@@ -28,6 +28,11 @@ inline constexpr auto kOptimizerNames = [] {
   for (size_t i = 0; i < names.size(); ++i) names[i] = {kOptimizers[i].name, kOptimizers[i].type};
   return names;
 }();
+inline constexpr auto kModeNames = [] {
+  std::array<EnumName<TrainMode>, kModes.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = {kModes[i].name, kModes[i].mode};
+  return names;
+}();
 inline constexpr std::array kFieldTypeNames{EnumName<FieldType>{"float32", FieldType::kFloat32},
                                             EnumName<FieldType>{"int64", FieldType::kInt64},
                                             EnumName<FieldType>{"string", FieldType::kString}};
@@ -297,12 +302,12 @@ void visit_train(V& v, T& t) {
   v.number("batch_size", t.batch_size, 1, 1 << 20);
   v.flag("drop_remainder", t.drop_remainder);
   v.choice("reduction", t.reduction, {"mean", "sum"}, {});
-  v.choice("mode", t.mode, {"async"}, {"sync", "local"});
+  v.enumeration("mode", t.mode, kModeNames, {"sync", "local"});
+  v.optional_number("staleness", t.staleness, 1e6);
   v.number("in_flight", t.in_flight, 1, 64);
   v.flag("quarantine", t.quarantine);
   v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});
-  v.unavailable(
-      {"max_time", "global_batch_size", "staleness", "replicas", "backups", "sync_every"});
+  v.unavailable({"max_time", "global_batch_size", "replicas", "backups", "sync_every"});
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);

@@ -111,7 +111,7 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
       for (const FieldSpec& known : job.data.fields) fields.push_back(known.name);
       const std::string nearest = nearest_name(name, fields);
       return Error{ErrorCode::kConfig, str("there is no field `", name, "`"), "model.inputs",
-                   nearest.empty() ? "inputs are names of data.fields"
+                   nearest.empty() ? "use names of data.fields as inputs"
                                    : str("did you mean `", nearest, "`?"),
                    "DP-2108"};
     }
@@ -121,7 +121,7 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
   inputs.all.insert(inputs.all.end(), inputs.numbers.begin(), inputs.numbers.end());
   if (inputs.all.empty()) {
     return Error{ErrorCode::kConfig,
-                 str("the preset has no inputs except its target `", target, "`"), "model.inputs",
+                 str("the preset has no inputs besides its target `", target, "`"), "model.inputs",
                  "declare data.fields", "DP-2107"};
   }
   return inputs;
@@ -168,8 +168,8 @@ Result<void> expand_preset(Job& job) {
   const PresetOptions& options = model.options;
   const std::string target = options.target.empty() ? "label" : options.target;
   if (job.data.find_field(target) == nullptr) {
-    return Error{ErrorCode::kConfig, str("the preset's target `", target, "` is no field"),
-                 "model.target", "say which field to predict: model.target = \"...\"", "DP-2107"};
+    return Error{ErrorCode::kConfig, str("the preset's target `", target, "` is not a field"),
+                 "model.target", "set the field to predict: model.target = \"...\"", "DP-2107"};
   }
   DP_TRY(const Inputs inputs, preset_inputs(job, target));
   OutputSpec output;
@@ -184,18 +184,19 @@ Result<void> expand_preset(Job& job) {
     layer.inputs = inputs.all;
     if (softmax) {
       if (options.units.empty()) {
-        return Error{ErrorCode::kConfig, "softmax_mlp needs its layers' widths", "model.units",
-                     "units = [128, 10]: the last one is the number of classes", "DP-2107"};
+        return Error{
+            ErrorCode::kConfig, "softmax_mlp needs the widths of its layers", "model.units",
+            "for example units = [128, 10]; the last one is the number of classes", "DP-2107"};
       }
       layer.units = options.units;
       layer.activation = "relu";
     } else if (!options.units.empty()) {
-      return Error{ErrorCode::kConfig, str(model.preset, " has no `units`"), "model.units",
-                   "softmax_mlp and wide_deep have them", "DP-2106"};
+      return Error{ErrorCode::kConfig, str(model.preset, " does not have the option `units`"),
+                   "model.units", "remove it, or use softmax_mlp or wide_deep", "DP-2106"};
     }
     if (options.dim != 0) {
-      return Error{ErrorCode::kConfig, str(model.preset, " has no `dim`"), "model.dim",
-                   "wide_deep has it", "DP-2106"};
+      return Error{ErrorCode::kConfig, str(model.preset, " does not have the option `dim`"),
+                   "model.dim", "remove it, or use wide_deep", "DP-2106"};
     }
     const bool squared = model.preset == "linear_regression";
     output.name = free_name(job.data, softmax ? "class" : squared ? "value" : "probability");
@@ -236,6 +237,8 @@ Result<void> complete_job(Job& job) {
   if (job.data.sharding != Sharding::kAuto && job.data.streams == 0) {
     job.data.streams = std::max(1U, job.cluster.workers);
   }
+  if (traits_of(job.train.mode).has_staleness && !job.train.staleness)
+    job.train.staleness = kStalenessDefault;
   return validate(job);
 }
 

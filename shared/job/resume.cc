@@ -45,6 +45,7 @@ constexpr Rule kRules[] = {
     {"train.drop_remainder", Frozen::kInEpoch},
     {"train.reduction", Frozen::kInEpoch},
     {"train.mode", Frozen::kInEpoch},
+    {"train.staleness", Frozen::kNever},
     {"train.in_flight", Frozen::kNever},
     {"train.quarantine", Frozen::kNever},
     {"train.on_nan", Frozen::kNever},
@@ -132,12 +133,12 @@ Error frozen_error(std::span<const FrozenDifference> differences, const std::str
   const bool epoch = std::none_of(differences.begin(), differences.end(),
                                   [](const FrozenDifference& one) { return one.for_the_run; });
   return Error{
-      ErrorCode::kConfig, str("the run in this folder can't continue with another job: ", what),
+      ErrorCode::kConfig, str("the run in this folder can't continue with this job: ", what),
       run_dir,
-      str("put ", differences.size() == 1 ? "it" : "them", " back",
+      str("restore ", differences.size() == 1 ? "it" : "them",
           epoch ? ", or start a new epoch with it (--epochs N, after the open epoch has finished)"
                 : "",
-          ", choose another run_dir, or start anew with --fresh"),
+          ", choose another run_dir, or start a new run with --fresh"),
       "DP-2110"};
 }
 

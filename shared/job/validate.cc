@@ -37,29 +37,31 @@ Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std
   };
   for (const auto& [key, is_wrong] : wrong_keys) {
     if (!is_wrong) continue;
-    return wrong(str("field `", field.name, "` has `", key, "`, which the data's format has not"),
+    return wrong(str("field `", field.name, "` has `", key,
+                     "`, which the format of the data does not support"),
                  str(where, ".", key),
-                 "`column` is for tables, `feature` and `encoding` for tfrecord, `path` for npy, "
-                 "npz and jsonl");
+                 "use `column` for tables, `feature` and `encoding` for tfrecord, and `path` for "
+                 "npy, npz and jsonl");
   }
   return {};
 }
 
 Result<void> check_top(const Job& job) {
   if (!can_be_named(job.name)) {
-    return wrong(str("`", job.name, "` can't name a run"), "name",
-                 "a name becomes a folder: no `/`");
+    return wrong(str("`", job.name, "` is not a valid name of a run"), "name",
+                 "the name becomes the name of a folder, so it can't contain `/`");
   }
   if (!std::has_single_bit(job.partitions)) {
     return wrong(str("`partitions` can't be ", job.partitions), "partitions",
-                 "it wants a power of two");
+                 "use a power of two from 2 to 4096");
   }
   if (job.partitions < 2 || job.partitions > 4096) {
-    return wrong(str("`partitions` can't be ", job.partitions), "partitions", "it wants 2 to 4096");
+    return wrong(str("`partitions` can't be ", job.partitions), "partitions",
+                 "use a power of two from 2 to 4096");
   }
   if (job.cluster.ps > job.partitions) {
-    return wrong(str(job.cluster.ps, " ps share ", job.partitions, " partitions"), "cluster.ps",
-                 "raise `partitions` before the first run");
+    return wrong(str(job.cluster.ps, " ps can't share ", job.partitions, " partitions"),
+                 "cluster.ps", "use fewer ps, or start a new run with more `partitions`");
   }
   return {};
 }
@@ -70,18 +72,29 @@ Result<void> check_steps(const Job& job) {
   const SourceSpec& source = job.data.source;
   const bool whole = source.is_program() && source.replay == Replay::kEpoch;
   if (job.train.steps_per_epoch > 0 && job.data.sharding != Sharding::kAuto) {
-    return wrong("`steps_per_epoch` of several streams", "train.steps_per_epoch",
-                 "each stream would end by itself: sharding = \"auto\"");
+    return wrong("`steps_per_epoch` does not support several streams", "train.steps_per_epoch",
+                 "set sharding = \"auto\", because each stream would end by itself");
   }
   if (job.train.steps_per_epoch > 0 && source.is_program() && !whole) {
-    return wrong("`steps_per_epoch` over a program that is cut would need a count first",
-                 "train.steps_per_epoch", "leave it out, or replay = \"epoch\"");
+    return wrong("`steps_per_epoch` does not support a program that is split into shards",
+                 "train.steps_per_epoch", "remove it, or set replay = \"epoch\"");
   }
   if (job.train.steps > 0 && whole && job.train.steps_per_epoch == 0 && !gives_pieces(job)) {
-    return wrong("`steps` stop between shards, and this program's epoch is one", "train.steps",
-                 "say how many batches an epoch has: steps_per_epoch = 1000");
+    return wrong(
+        "`steps` can stop only between shards, but an epoch of this program is a single shard",
+        "train.steps", "set the number of batches of an epoch, for example steps_per_epoch = 1000");
   }
   return {};
+}
+
+Result<void> check_mode(const TrainSpec& train, const ClusterSpec& cluster) {
+  if (traits_of(train.mode).has_staleness && cluster.input_workers > 0) {
+    return wrong("a job with bounded staleness has no input processes in this version",
+                 "cluster.input_workers", "set it to 0, or set train.mode = \"async\"");
+  }
+  if (!train.staleness || traits_of(train.mode).has_staleness) return {};
+  return wrong(str("mode \"", traits_of(train.mode).name, "\" does not limit the staleness"),
+               "train.staleness", "set train.mode = \"bounded\", or leave it out");
 }
 
 Result<void> check_parts(const Job& job) {
@@ -89,25 +102,25 @@ Result<void> check_parts(const Job& job) {
   const bool repeats = std::any_of(source.parts.begin(), source.parts.end(),
                                    [](const SourcePart& part) { return part.repeat > 1; });
   if (repeats && job.eval.holdout > 0) {
-    return wrong("records that count several times can't be held out", "eval.holdout",
-                 "name an eval.source");
+    return wrong("`holdout` does not support a source with `repeat`", "eval.holdout",
+                 "set eval.source instead");
   }
   if (!job.eval.source.parts.empty()) {
-    return wrong("`weight` and `repeat` are for training", "eval.source",
-                 "an evaluation reads each record once: list the paths");
+    return wrong("`weight` and `repeat` are for training sources only", "eval.source",
+                 "list the paths without them: an evaluation reads each record once");
   }
   if (!source.is_mix()) return {};
   if (job.data.sharding != Sharding::kAuto) {
-    return wrong("sources with weights in streams", "data.sharding",
-                 "\"auto\": a mix is one stream for all workers");
+    return wrong("sources with weights do not support streams", "data.sharding",
+                 "set sharding = \"auto\": sources with weights are one stream for all workers");
   }
   if (job.data.interleave.cycle > 1) {
-    return wrong("`interleave` of sources with weights", "data.interleave",
-                 "leave it out: each shard of a mix joins ranges of all its sources");
+    return wrong("`interleave` does not support sources with weights", "data.interleave",
+                 "remove it: each shard already joins ranges of all sources");
   }
   if (job.eval.holdout > 0) {
-    return wrong("of a mix, which leaves records unread, none can be held out", "eval.holdout",
-                 "name an eval.source");
+    return wrong("`holdout` does not support sources with weights, which leave records unread",
+                 "eval.holdout", "set eval.source instead");
   }
   return {};
 }
@@ -118,38 +131,39 @@ Result<void> check_program(const SourceSpec& source, const DataSpec& all, const 
   const DataSpec data = for_source(all, source);
   if (!source.is_program()) {
     if (source.records == 0 && source.replay == Replay::kEpoch) return {};
-    return wrong("`replay` and `records` are of a program's", where, "leave them out");
+    return wrong("`replay` and `records` are for programs only", where, "remove them");
   }
   if (data.format == DataFormat::kAuto) {
-    return wrong(
-        "a program's format is not known", "data.format",
-        "say what it writes: \"csv\", \"tsv\", \"jsonl\", \"libsvm\", \"npy\", \"tfrecord\"",
-        "DP-2107");
+    return wrong("the format of the program's output is not known", "data.format",
+                 "set the format that the program writes: \"csv\", \"tsv\", \"jsonl\", \"libsvm\", "
+                 "\"npy\" or \"tfrecord\"",
+                 "DP-2107");
   }
   if (!traits_of(data.format).writable) {
-    return wrong("a program can't write this format", "data.format",
-                 "let it write csv, tsv, jsonl, libsvm, npy or tfrecord");
+    return wrong("a program as source can't write this format", "data.format",
+                 "use csv, tsv, jsonl, libsvm, npy or tfrecord");
   }
   if (data.header || data.skip_lines > 0) {
-    return wrong("a program's output has neither a header nor lines to skip",
+    return wrong("the output of a program must not have a header or lines to skip",
                  data.header ? "data.header" : "data.skip_lines",
-                 "list the names in data.columns, and let it write records only");
+                 "list the names in data.columns, and make the program write records only");
   }
   if (has_named_columns(data.format) && data.columns.empty()) {
-    return wrong("the columns that the program writes are not known", "data.columns",
-                 "list their names, in order", "DP-2107");
+    return wrong("the names of the columns that the program writes are not known", "data.columns",
+                 "list the names in order", "DP-2107");
   }
   if (source.replay == Replay::kNone && source.records > 0) {
-    return wrong("`records` with replay = \"none\"", where,
-                 "leave it out: what the program writes is counted when it has ended");
+    return wrong("replay = \"none\" does not support `records`", where,
+                 "remove `records`: Downpour counts the records when the program has ended");
   }
   if (source.replay == Replay::kNone && data.format == DataFormat::kNpy) {
-    return wrong("arrays of a program that runs once", where,
-                 "let it write them to files, with np.save, and name those");
+    return wrong("replay = \"none\" does not support npy", where,
+                 "make the program write files with np.save, and use these files as the source");
   }
   if (source.replay == Replay::kShard && source.records == 0) {
-    return wrong("replay = \"shard\" without `records`", where,
-                 "records = N: how many there are, to cut them by number");
+    return wrong("replay = \"shard\" needs `records`", where,
+                 "set records = N, the number of records of an epoch, so that shards are ranges of "
+                 "record numbers");
   }
   return {};
 }
@@ -159,70 +173,72 @@ Result<void> check_transform(const DataSpec& all, const SourceSpec& source) {
   if (all.program.empty()) return {};
   const DataSpec data = for_source(all, source);
   if (data.program[0].empty()) {
-    return wrong("the program has no name", "data.program",
-                 "program = [\"python3\", \"enrich.py\"]");
+    return wrong("data.program does not name a program", "data.program",
+                 "for example program = [\"python3\", \"enrich.py\"]");
   }
   if (data.format == DataFormat::kAuto) {
-    return wrong("the format of what the program writes is not known", "data.format",
-                 "say what it reads and writes: \"csv\", \"tsv\", \"criteo\", \"jsonl\", "
-                 "\"libsvm\", \"libffm\" or \"tfrecord\"",
+    return wrong("the format of the program's input and output is not known", "data.format",
+                 "set the format that the program reads and writes: \"csv\", \"tsv\", \"criteo\", "
+                 "\"jsonl\", \"libsvm\", \"libffm\" or \"tfrecord\"",
                  "DP-2107");
   }
   if (!traits_of(data.format).filterable) {
-    return wrong("arrays and images do not go through a program", "data.program",
-                 "it reads and writes lines or TFRecords; leave it out");
+    return wrong("data.program does not support arrays and images", "data.program",
+                 "remove it: a program reads and writes lines or TFRecords");
   }
   if (has_named_columns(data.format) && data.columns.empty() && !data.header) {
-    return wrong("the columns that the program writes are not known", "data.columns",
-                 "list their names, in order", "DP-2107");
+    return wrong("the names of the columns that the program writes are not known", "data.columns",
+                 "list the names in order", "DP-2107");
   }
   return {};
 }
 
 Result<void> check_data_given(const DataSpec& data) {
   if (data.source.empty()) {
-    return wrong("the job names no data", "data.source", "data.source = \"train.csv\"", "DP-2107");
+    return wrong("the job has no data source", "data.source",
+                 "for example data.source = \"train.csv\"", "DP-2107");
   }
   DP_TRY_VOID(check_program(data.source, data, "data.source"));
   DP_TRY_VOID(check_transform(data, data.source));
   if (const std::string* name = first_repeated(data.columns)) {
-    return wrong(str("the column `", *name, "` stands twice"), "data.columns", "each name once",
-                 "DP-2108");
+    return wrong(str("the column `", *name, "` is listed twice"), "data.columns",
+                 "list each name once", "DP-2108");
   }
   const std::string& delimiter = data.delimiter;
   if (delimiter.size() > 1 || delimiter == "\n" || delimiter == "\r" || delimiter == "\"") {
     return wrong(str("`data.delimiter` can't be \"", delimiter, "\""), "data.delimiter",
-                 "one character, as in \",\" or \"\\t\"");
+                 "use one character, as in \",\" or \"\\t\"");
   }
   if (data.sharding == Sharding::kAuto && data.streams > 1) {
     return wrong(
-        "`streams` without a way to make them", "data.streams",
-        "sharding = \"file\", \"data\" or \"off\"; \"auto\" is one stream for all workers");
+        "`streams` needs another `sharding` than \"auto\"", "data.streams",
+        "set sharding = \"file\", \"data\" or \"off\"; \"auto\" is one stream for all workers");
   }
   if (data.interleave.cycle == 1 && data.interleave.block > 1) {
-    return wrong("`interleave` of one range", "data.interleave",
-                 "cycle = 8: how many places of the data set a shard joins");
+    return wrong("`interleave.block` needs an `interleave.cycle` above 1", "data.interleave",
+                 "set the number of ranges that a shard joins, for example cycle = 8");
   }
   if (data.bad_records_max > 0 && data.bad_records == BadRecords::kFail) {
-    return wrong("`bad_records_max` without bad_records = \"skip\"", "data.bad_records_max",
-                 "the first bad record fails the job otherwise");
+    return wrong(
+        "`bad_records_max` needs bad_records = \"skip\"", "data.bad_records_max",
+        "remove it, or set bad_records = \"skip\": by default, the first bad record fails the job");
   }
   if (!data.record.empty() && data.format != DataFormat::kAuto &&
       data.format != DataFormat::kTfrecord) {
-    return wrong("only tfrecord data has `record`", "data.record", "leave it out");
+    return wrong("`record` is for tfrecord data only", "data.record", "remove it");
   }
   if (data.quoted_newlines && data.format != DataFormat::kCsv) {
-    return wrong("only csv data have line breaks in quotes", "data.quoted_newlines",
-                 "say data.format = \"csv\", or leave it out");
+    return wrong("`quoted_newlines` is for csv data only", "data.quoted_newlines",
+                 "set data.format = \"csv\", or remove it");
   }
   const bool table = data.format == DataFormat::kAuto || is_table(data.format);
   const bool arrays = data.format == DataFormat::kNpy && data.source.is_program();
   if (arrays && !delimiter.empty()) {
-    return wrong("arrays have no delimiter", "data.delimiter", "leave it out");
+    return wrong("`delimiter` does not apply to arrays", "data.delimiter", "remove it");
   }
   if (!table && !arrays && (!data.columns.empty() || data.header || !delimiter.empty())) {
-    return wrong("only csv, tsv and criteo data have columns, a header and a delimiter",
-                 "data.format", "leave these keys out");
+    return wrong("`columns`, `header` and `delimiter` are for csv, tsv and criteo data only",
+                 "data.format", "remove these keys");
   }
   return {};
 }
@@ -233,13 +249,14 @@ Result<void> check_fields(const DataSpec& data) {
     const std::string where = str("data.fields.", toml_key(field.name));
     names.push_back(field.name);
     if (!can_be_named(field.name)) {
-      return wrong(str("`", field.name, "` can't name a field"), where, "no `/`, no leading dot");
+      return wrong(str("`", field.name, "` is not a valid name of a field"), where,
+                   "use a name without `/` that does not start with a dot");
     }
     DP_TRY_VOID(check_place(data, field, where));
     if (auto output = field_output(data, field); !output) return std::move(output).error();
     if (!field.positive.empty() && !field.shape.empty()) {
-      return wrong(str("`positive` in field `", field.name, "`, which is no scalar"),
-                   where + ".positive", "labels are scalars");
+      return wrong(str("`positive` in field `", field.name, "`, which is not a scalar"),
+                   where + ".positive", "remove `positive` or the shape: a label is a scalar");
     }
     if (data.format == DataFormat::kNpy && !is_cross(field) && !data.columns.empty()) {
       const std::string& array = field.path.empty() ? field.name : field.path;
@@ -256,23 +273,25 @@ Result<void> check_fields(const DataSpec& data) {
   }
   if (data.fields.empty()) {
     return wrong("the job declares no fields", "data.fields",
-                 "data.fields.NAME = { type = \"float32\" } for each column to read", "DP-2107");
+                 "add data.fields.NAME = { type = \"float32\" } for each column to read",
+                 "DP-2107");
   }
   if (const std::string* name = first_repeated(names)) {
-    return wrong(str("the field `", *name, "` stands twice"), "data.fields", "each name once",
-                 "DP-2108");
+    return wrong(str("the field `", *name, "` is listed twice"), "data.fields",
+                 "list each name once", "DP-2108");
   }
   return {};
 }
 
 Result<void> check_eval(const Job& job) {
   if (!job.eval.source.empty() && job.eval.holdout > 0) {
-    return wrong("`eval` has both a source and a holdout", "eval.holdout", "keep one of them");
+    return wrong("`eval` has both a source and a holdout", "eval.holdout",
+                 "keep either eval.source or eval.holdout");
   }
   if (job.data.source.is_program() && job.data.source.replay != Replay::kNone &&
       job.eval.holdout > 0) {
-    return wrong("of a program's records none can be held out", "eval.holdout",
-                 "name an eval.source: a file, or a program for it");
+    return wrong("`holdout` does not support a program as source", "eval.holdout",
+                 "set eval.source to a file or another program");
   }
   if (!job.eval.source.empty())
     DP_TRY_VOID(check_program(job.eval.source, job.data, "eval.source"));
@@ -292,8 +311,8 @@ Result<void> check_eval(const Job& job) {
 Result<void> check_rules(const Job& job) {
   for (size_t i = 0; i < job.optimizer_rules.size(); ++i) {
     if (!job.optimizer_rules[i].variables.empty()) continue;
-    return wrong("an optimizer rule without `variables`", str("optimizer.rules[", i, "]"),
-                 "variables = \"wide/*\": a glob over variables' names", "DP-2107");
+    return wrong("an optimizer rule needs `variables`", str("optimizer.rules[", i, "]"),
+                 "for example variables = \"wide/*\", a glob over names of variables", "DP-2107");
   }
   return {};
 }
@@ -306,22 +325,23 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     DP_TRY_VOID(check_top(job));
     DP_TRY_VOID(check_data_given(job.data));
     DP_TRY_VOID(check_steps(job));
+    DP_TRY_VOID(check_mode(job.train, job.cluster));
     DP_TRY_VOID(check_parts(job));
     DP_TRY_VOID(check_rules(job));
     DP_TRY_VOID(check_eval(job));
     if (model.preset.empty() && model.layers.empty()) {
-      return wrong("the job names no model", "model",
-                   "model.preset = \"wide_deep\", or model.layers = [...]", "DP-2107");
+      return wrong("the job has no model", "model",
+                   "set model.preset = \"wide_deep\", for example, or model.layers", "DP-2107");
     }
     PresetOptions options = model.options;
     options.own_optimizer = false;
     if (!model.layers.empty() && options != PresetOptions{}) {
-      return wrong("options of a preset together with `layers`", "model.layers",
-                   "keep the preset with its options, or the layers");
+      return wrong("options of a preset can't be combined with `layers`", "model.layers",
+                   "keep either the preset with its options, or the layers");
     }
     if (model.layers.empty() && !model.outputs.empty()) {
-      return wrong("a preset has its own outputs", "model.outputs",
-                   "write model.layers too (--dry-run prints the preset's)");
+      return wrong("a preset can't be combined with `outputs`", "model.outputs",
+                   "write model.layers too (--dry-run prints the layers of the preset)");
     }
     return {};
   };
@@ -335,13 +355,14 @@ Result<void> validate(const Job& job) {
   DP_TRY_VOID(check_steps(job));
   DP_TRY_VOID(check_parts(job));
   if (job.data.format == DataFormat::kAuto) {
-    return wrong("the data's format is not known", "data.format",
-                 "data.format = \"csv\", say; docs/job-file.md lists them", "DP-2107");
+    return wrong("the format of the data is not known", "data.format",
+                 "for example data.format = \"csv\"; docs/job-file.md lists the formats",
+                 "DP-2107");
   }
   DP_TRY_VOID(check_fields(job.data));
   if (job.model.layers.empty()) {
     return wrong("the model has no layers", "model.layers",
-                 "model.preset = \"wide_deep\", or layers", "DP-2107");
+                 "set model.preset = \"wide_deep\", for example, or model.layers", "DP-2107");
   }
   DP_TRY_VOID(validate_model(job));
   DP_TRY_VOID(check_rules(job));

@@ -135,22 +135,21 @@ Result<void> read_shape(Reader& in, const Head& head, Batch& batch, Shape& shape
   batch.floats.resize(std::min<size_t>(batch.floats.size(), head.floats));
   for (uint32_t i = 0; i < head.floats; ++i) {
     uint32_t width = 0;
-    if (!in.take(width)) return malformed_batch("ends in its columns");
+    if (!in.take(width)) return malformed_batch("truncated in its columns");
     if (i == batch.floats.size()) batch.floats.emplace_back();
     batch.floats[i].width = width;
   }
   for (uint32_t i = 0; i < head.bags; ++i) {
-    if (!in.take(shape.bags.emplace_back())) return malformed_batch("ends in its bags");
+    if (!in.take(shape.bags.emplace_back())) return malformed_batch("truncated in its bags");
     const BagHead& bag = shape.bags.back();
     if ((bag.flags & ~(kBagHasOffsets | kBagHasValues)) != 0)
       return malformed_batch("unknown flags of a bag");
-    if (bag.table_index >= head.tables)
-      return malformed_batch("a bag of a table that is not there");
+    if (bag.table_index >= head.tables) return malformed_batch("a bag of an unknown table");
     if ((bag.flags & kBagHasOffsets) == 0 && bag.keys != head.records)
-      return malformed_batch("a bag without offsets has not a key a record");
+      return malformed_batch("a bag without offsets does not have one key per record");
   }
   for (uint32_t i = 0; i < head.tables; ++i) {
-    if (!in.take(shape.tables.emplace_back())) return malformed_batch("ends in its tables");
+    if (!in.take(shape.tables.emplace_back())) return malformed_batch("truncated in its tables");
   }
   return {};
 }
@@ -162,27 +161,27 @@ Result<void> read_bag(Reader& in, const BagHead& head, const TableHead& table, u
   bag.values.clear();
   const bool has_offsets = (head.flags & kBagHasOffsets) != 0;
   if (has_offsets && !in.take_all(uint64_t{records} + 1, bag.offsets))
-    return malformed_batch("ends in offsets");
+    return malformed_batch("truncated in offsets");
   if (!(table.keys <= kNarrowKeys ? in.take_narrow(head.keys, bag.keys)
                                   : in.take_all(head.keys, bag.keys))) {
-    return malformed_batch("ends in keys");
+    return malformed_batch("truncated in keys");
   }
   if ((head.flags & kBagHasValues) != 0 && !in.take_all(head.keys, bag.values))
-    return malformed_batch("ends in values");
+    return malformed_batch("truncated in values");
   if (has_offsets && (bag.offsets.front() != 0 || bag.offsets.back() != head.keys ||
                       !std::is_sorted(bag.offsets.begin(), bag.offsets.end()))) {
-    return malformed_batch("offsets out of order");
+    return malformed_batch("offsets are out of order");
   }
   const auto outside = [&](uint32_t key) { return key >= table.keys; };
   if (std::any_of(bag.keys.begin(), bag.keys.end(), outside))
-    return malformed_batch("a key outside its table");
+    return malformed_batch("a key is outside its table");
   return {};
 }
 
 Result<void> read_columns(Reader& in, const Shape& shape, Batch& batch) {
   for (FloatColumn& column : batch.floats) {
     if (!in.take_all(uint64_t{column.width} * batch.records, column.values))
-      return malformed_batch("ends in numbers");
+      return malformed_batch("truncated in numbers");
   }
   batch.bags.resize(shape.bags.size());
   for (size_t i = 0; i < shape.bags.size(); ++i) {
@@ -193,7 +192,7 @@ Result<void> read_columns(Reader& in, const Shape& shape, Batch& batch) {
   for (size_t i = 0; i < shape.tables.size(); ++i) {
     batch.tables[i].table = TableId(shape.tables[i].table);
     if (!in.take_all(shape.tables[i].keys, batch.tables[i].keys))
-      return malformed_batch("ends in a table's keys");
+      return malformed_batch("truncated in the keys of a table");
   }
   return {};
 }
@@ -217,7 +216,7 @@ Result<Bytes> encode_batch(const Batch& batch) {
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("a batch of ", bytes, " bytes is too large to be sent (",
                              kBatchBytesMax, " at most)"),
-                 .hint = "make train.batch_size smaller"};
+                 .hint = "lower train.batch_size"};
   }
   std::vector<uint8_t> out(bytes);
   Writer writer(out.data());
@@ -277,11 +276,12 @@ Result<void> decode_batch(std::span<const uint8_t> bytes, Batch& batch) {
   Reader in(bytes);
   Head head;
   if (!in.take(head)) return malformed_batch("too short");
-  if (head.magic != kBatchMagic) return malformed_batch("not one");
+  if (head.magic != kBatchMagic) return malformed_batch("wrong magic number");
   if ((head.flags & ~kQuarantinedFlag) != 0 || head.zero != 0)
     return malformed_batch("unknown flags");
   batch.quarantined = (head.flags & kQuarantinedFlag) != 0;
-  if (batch.quarantined && head.records != 0) return malformed_batch("quarantined, with records");
+  if (batch.quarantined && head.records != 0)
+    return malformed_batch("a quarantined batch with records");
   batch.id = {head.epoch, head.shard, head.batch};
   batch.records = head.records;
   batch.records_hash = head.records_hash;

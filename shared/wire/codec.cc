@@ -25,7 +25,7 @@ Result<void> check_payloads(const Message& message) {
     if (key_count(pull->sections) != keys) {
       return malformed("sections of ", key_count(pull->sections), " keys, keys frame of ", keys);
     }
-    if (!message.values.empty()) return malformed("a values frame where none belongs");
+    if (!message.values.empty()) return malformed("an unexpected values frame");
   } else if (const auto* push = std::get_if<Push>(&message.body)) {
     const uint64_t named = key_count(push->sections);
     const bool by_handle = push->handle != RequestId{} && keys == 0;
@@ -38,15 +38,14 @@ Result<void> check_payloads(const Message& message) {
                             std::holds_alternative<Frozen>(message.body) ||
                             std::holds_alternative<Adopt>(message.body) ||
                             std::holds_alternative<ReadBatch>(message.body);
-    if (keys > 0) return malformed("a keys frame where none belongs");
-    if (!has_values && !message.values.empty())
-      return malformed("a values frame where none belongs");
+    if (keys > 0) return malformed("an unexpected keys frame");
+    if (!has_values && !message.values.empty()) return malformed("an unexpected values frame");
   }
   if (std::holds_alternative<ReadBatch>(message.body) && message.values.empty())
-    return malformed("no bytes of the batch");
+    return malformed("the bytes of the batch are missing");
   if (message.envelope.request == RequestId{} &&
       (std::holds_alternative<Pull>(message.body) || std::holds_alternative<Push>(message.body))) {
-    return malformed("no request id");
+    return malformed("the request id is missing");
   }
   return {};
 }
@@ -56,10 +55,10 @@ Result<void> check_payloads(const Message& message) {
 Result<void> check_payload_sizes(Kind kind, const Message& message) {
   const auto check = [&](std::string_view name, uint64_t bytes, uint64_t element) -> Result<void> {
     if (bytes <= kFrameBytesMax && bytes % element == 0) return {};
-    return Error{
-        .code = ErrorCode::kUnsupported,
-        .what = str(kind_name(kind), " with a ", name, " frame of ", bytes,
-                    " bytes; a frame has at most ", kFrameBytesMax, " and whole elements")};
+    return Error{.code = ErrorCode::kUnsupported,
+                 .what = str(kind_name(kind), " with a ", name, " frame of ", bytes,
+                             " bytes; a frame may have at most ", kFrameBytesMax,
+                             " bytes and contains only whole elements")};
   };
   DP_TRY_VOID(check("keys", message.keys.size(), 8));
   return check("values", message.values.size(), 4);
@@ -111,14 +110,14 @@ Result<Message> Codec::decode(std::span<const uint8_t> header, std::span<Bytes> 
   DP_TRY(const FrameHeader frame, open_frame(header));
   const size_t expected = (frame.keys_bytes > 0 ? 1 : 0) + (frame.values_bytes > 0 ? 1 : 0);
   if (payloads.size() != expected) {
-    return malformed(payloads.size(), " payload frames, the header says ", expected);
+    return malformed(payloads.size(), " payload frames, but the header declares ", expected);
   }
   if (frame.keys_bytes > 0 && payloads.front().size() != frame.keys_bytes) {
-    return malformed("keys frame of ", payloads.front().size(), " bytes, the header says ",
+    return malformed("keys frame of ", payloads.front().size(), " bytes, but the header declares ",
                      frame.keys_bytes);
   }
   if (frame.values_bytes > 0 && payloads.back().size() != frame.values_bytes) {
-    return malformed("values frame of ", payloads.back().size(), " bytes, the header says ",
+    return malformed("values frame of ", payloads.back().size(), " bytes, but the header declares ",
                      frame.values_bytes);
   }
   // Cap'n Proto needs 8-byte alignment, which received frames seldom have.

@@ -27,8 +27,9 @@ constexpr uint32_t kClassesMax = 65536;
 constexpr uint32_t kShardsListedMax = 131072;
 constexpr uint32_t kMarkersMax = 16384;  // quarantine markers of unsealed epochs
 constexpr uint32_t kFragmentsMax = 65536;
-constexpr uint32_t kInputsMax = 4096;  // processes in an InputList
-constexpr uint32_t kPiecesMax = 256;   // of a batch
+constexpr uint64_t kBatchesMax = uint64_t{1} << 53;  // that one worker trains
+constexpr uint32_t kInputsMax = 4096;                // processes in an InputList
+constexpr uint32_t kPiecesMax = 256;                 // of a batch
 constexpr uint64_t kKeysMax = kFrameBytesMax / 8;
 
 /// Encodes and decodes messages, and keeps scratch memory between calls. Used by one thread at a

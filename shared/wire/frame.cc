@@ -45,11 +45,11 @@ uint32_t crc32c(std::span<const uint8_t> bytes) {
 Result<void> check_payload(std::string_view name, bool present, uint32_t bytes,
                            uint32_t element_bytes) {
   if (present != (bytes > 0))
-    return malformed(name, " frame of ", bytes, " bytes against its flag");
+    return malformed(name, " frame of ", bytes, " bytes, which contradicts its flag");
   if (bytes > kFrameBytesMax)
-    return malformed(name, " frame of ", bytes, " bytes, at most ", kFrameBytesMax);
+    return malformed(name, " frame of ", bytes, " bytes; the maximum is ", kFrameBytesMax);
   if (bytes % element_bytes != 0)
-    return malformed(name, " frame of ", bytes, " bytes, not whole elements");
+    return malformed(name, " frame of ", bytes, " bytes, not a whole number of elements");
   return {};
 }
 
@@ -64,7 +64,7 @@ std::string_view kind_name(Kind kind) {
       "Stop",          "Goodbye",     "Pull",         "PullReply",    "Push",
       "PushReply",     "Reject",      "Freeze",       "Frozen",       "Leave",
       "InputList",     "ReadShard",   "ReadMore",     "ReadBatch",    "ReadEnd",
-      "ReadFailed"};
+      "ReadFailed",    "Clock",       "Floor"};
   return raw(kind) <= kKindMax ? kNames[raw(kind)] : "unknown";
 }
 
@@ -100,17 +100,19 @@ Result<FrameHeader> open_frame(std::span<const uint8_t> frame) {
   if (in.magic != kFrameMagic)
     return malformed("not a Downpour message (magic ", std::hex, in.magic, ")");
   if (in.version != kProtocolVersion) {
-    return Error{
-        .code = ErrorCode::kUnsupported,
-        .what = str("the peer speaks protocol ", in.version, ", this build ", kProtocolVersion),
-        .hint = "run the same version of Downpour everywhere"};
+    return Error{.code = ErrorCode::kUnsupported,
+                 .what = str("the peer speaks protocol ", in.version,
+                             ", but this build speaks protocol ", kProtocolVersion),
+                 .hint = "run the same version of Downpour everywhere"};
   }
   if (in.envelope_bytes != kEnvelopeBytes)
     return malformed("envelope of ", in.envelope_bytes, " bytes");
   if (in.frame_bytes != frame.size()) {
-    return malformed("header frame of ", frame.size(), " bytes says it has ", in.frame_bytes);
+    return malformed("header frame of ", frame.size(), " bytes declares a length of ",
+                     in.frame_bytes);
   }
-  if (crc32c(frame.subspan(kCrcEnd)) != in.crc) return malformed("header frame fails its checksum");
+  if (crc32c(frame.subspan(kCrcEnd)) != in.crc)
+    return malformed("header frame has a wrong checksum");
   if (in.kind == 0 || in.kind > kKindMax) {
     return Error{.code = ErrorCode::kUnsupported, .what = str("message of unknown kind ", in.kind)};
   }
@@ -119,7 +121,7 @@ Result<FrameHeader> open_frame(std::span<const uint8_t> frame) {
   DP_TRY_VOID(check_payload("keys", (in.flags & kHasKeys) != 0, in.keys_bytes, 8));
   DP_TRY_VOID(check_payload("values", (in.flags & kHasValues) != 0, in.values_bytes, 4));
   if (frame.size() % 8 != 0)
-    return malformed("header frame of ", frame.size(), " bytes, not whole words");
+    return malformed("header frame of ", frame.size(), " bytes, not a multiple of the word size");
   return FrameHeader{
       .kind = Kind(in.kind),
       .envelope = {.run = in.run,

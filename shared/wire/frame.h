@@ -48,8 +48,10 @@ enum class Kind : uint16_t {
   kReadBatch = 33,
   kReadEnd = 34,
   kReadFailed = 35,
+  kClock = 36,
+  kFloor = 37,
 };
-constexpr uint16_t kKindMax = 35;
+constexpr uint16_t kKindMax = 37;
 
 /// The alternatives of Body are in the order of their kinds. Add a new one at the end of both.
 inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }

@@ -42,10 +42,10 @@ constexpr const char* role_text(Role role) {
 inline Error wrong_role(const PeerIdentity& peer, Role claimed) {
   return {ErrorCode::kPermission,
           str("key `", peer.name, "` has the role ", role_text(*peer.role),
-              " in the list of keys, but the process acts as a ", role_text(claimed)),
+              " in the list of keys, but the process claims the role ", role_text(claimed)),
           {},
           str("start the process with a key of the role ", role_text(claimed),
-              "; `downpour keys FOLDER --add ", role_text(claimed), ":NAME` makes one"),
+              "; `downpour keys FOLDER --add ", role_text(claimed), ":NAME` creates one"),
           "DP-2715"};
 }
 

@@ -30,7 +30,7 @@ void read(schema::Hello::Reader in, Hello& out, Checks& checks) {
             });
   out.plan_hash = in.getPlanHash();
   out.holds_unsealed = in.getHoldsUnsealed();
-  checks.require(out.incarnation != Incarnation{}, "no incarnation");
+  checks.require(out.incarnation != Incarnation{}, "incarnation is missing");
 }
 
 void read(schema::Welcome::Reader in, Welcome& out, Checks& checks) {
@@ -47,8 +47,8 @@ void read(schema::Welcome::Reader in, Welcome& out, Checks& checks) {
   read_list(in.getTrainFiles(), kFilesMax, "too many files", out.train_files, checks, one);
   read_list(in.getEvalFiles(), kFilesMax, "too many files", out.eval_files, checks, one);
   constexpr int64_t kTimeMaxNs = 3600 * kSecond;
-  checks.require(!out.job.empty(), "no job");
-  checks.require(out.shard_bytes > 0, "shards of 0 bytes");
+  checks.require(!out.job.empty(), "job is missing");
+  checks.require(out.shard_bytes > 0, "shard size is 0 bytes");
   checks.require(out.heartbeat_ns > 0 && out.lease_ns > 0, "heartbeat or lease time not positive");
   checks.require(out.heartbeat_ns <= kTimeMaxNs && out.lease_ns <= kTimeMaxNs,
                  "heartbeat or lease time above an hour");
@@ -130,7 +130,7 @@ void read_loads(schema::Heartbeat::Reader in, std::vector<PartitionLoad>& out, C
 
 void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
   out.incarnation = Incarnation(in.getIncarnation());
-  checks.require(out.incarnation != Incarnation{}, "no incarnation");
+  checks.require(out.incarnation != Incarnation{}, "incarnation is missing");
   out.rss_bytes_max = in.getRssBytesMax();
   out.cpu_ns = in.getCpuNs();
   out.rows = in.getRows();
@@ -146,7 +146,7 @@ void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
   out.load_ns = in.getLoadNs();
   out.busy_ns = in.getBusyNs();
   checks.require(out.load_ns >= 0 && out.busy_ns <= uint64_t(out.load_ns),
-                 "busy for longer than it looked");
+                 "busy time is longer than the measured time");
   read_loads(in, out.loads, checks);
   out.work = {.compute_ns = in.getComputeNs(),
               .network_ns = in.getNetworkNs(),
@@ -171,6 +171,8 @@ void read(schema::LeaseGrant::Reader in, LeaseGrant& out, Checks& checks) {
             [&](auto from, Lease& to) { read(from, to, checks); });
   out.retry_ns = in.getRetryNs();
   checks.require(out.retry_ns >= 0, "negative retry time");
+  out.floor = in.getFloor();
+  checks.require(out.floor <= kBatchesMax, "impossible floor");
 }
 
 void read(schema::ShardProgress::Reader in, ShardProgress& out, Checks& checks) {
@@ -196,6 +198,17 @@ void read(schema::ShardFailed::Reader in, ShardFailed& out, Checks& checks) {
 
 void read(schema::LeaseRevoked::Reader in, LeaseRevoked& out, Checks& checks) {
   read(in.getLease(), out.lease, checks);
+}
+
+void read(schema::Clock::Reader in, Clock& out, Checks& checks) {
+  out = {.batches = in.getBatches(), .floor = in.getFloor(), .sent_ns = in.getSentNs()};
+  checks.require(out.batches <= kBatchesMax && out.floor <= out.batches && out.sent_ns >= 0,
+                 "impossible clock");
+}
+
+void read(schema::Floor::Reader in, Floor& out, Checks& checks) {
+  out = {.batches = in.getBatches(), .report_ns = in.getReportNs()};
+  checks.require(out.batches <= kBatchesMax && out.report_ns >= 0, "impossible floor");
 }
 
 void read(schema::EvalReport::Reader in, EvalReport& out, Checks& checks) {
@@ -254,7 +267,7 @@ void read(schema::Save::Reader in, Save& out, Checks& checks) {
   out.checkpoint = {in.getTerm(), in.getN()};
   out.base = {in.getBaseTerm(), in.getBaseN()};
   out.folder = text(in.getFolder());
-  checks.require(!out.folder.empty(), "no folder");
+  checks.require(!out.folder.empty(), "folder is missing");
   out.partial_epoch = in.getPartialEpoch();
   out.partial_shards = in.getPartialShards();
 }
@@ -274,11 +287,11 @@ void read(schema::Freeze::Reader in, Freeze& out, Checks& checks) {
   const auto partitions = in.getPartitions();
   const uint32_t n = partitions.size();
   if (!checks.fits(n, kPartitionsMax, "too many partitions")) return;
-  checks.require(n > 0, "no partitions");
+  checks.require(n > 0, "partitions are missing");
   out.partitions.resize(n);
   for (uint32_t i = 0; i < n; ++i) out.partitions[i] = read_partition(partitions[i], checks);
   out.folder = text(in.getFolder());
-  checks.require(!out.folder.empty(), "no folder");
+  checks.require(!out.folder.empty(), "folder is missing");
 }
 
 void read(schema::Frozen::Reader in, Frozen& out, Checks& checks) {
@@ -290,7 +303,7 @@ void read(schema::Frozen::Reader in, Frozen& out, Checks& checks) {
 
 void read(schema::Leave::Reader in, Leave& out, Checks& checks) {
   out.incarnation = Incarnation(in.getIncarnation());
-  checks.require(out.incarnation != Incarnation{}, "no incarnation");
+  checks.require(out.incarnation != Incarnation{}, "incarnation is missing");
   out.signal = in.getSignal();
 }
 
@@ -309,7 +322,7 @@ void read(schema::Goodbye::Reader in, Goodbye& out, Checks& checks) {
 
 void read(schema::Pull::Reader in, Pull& out, Checks& checks) {
   out.worker = Incarnation(in.getWorker());
-  checks.require(out.worker != Incarnation{}, "no worker");
+  checks.require(out.worker != Incarnation{}, "worker is missing");
   out.purpose = enum_in(in.getPurpose(), Purpose::kPredict, "purpose is unset or unknown", checks);
   out.keep_handle = in.getKeepHandle();
   read(in.getSections(), out.sections, checks);
@@ -324,7 +337,7 @@ void read(schema::PullReply::Reader in, PullReply& out, Checks& checks) {
 
 void read(schema::Push::Reader in, Push& out, Checks& checks) {
   out.worker = Incarnation(in.getWorker());
-  checks.require(out.worker != Incarnation{}, "no worker");
+  checks.require(out.worker != Incarnation{}, "worker is missing");
   out.batch = {in.getEpoch(), in.getShard(), in.getBatch()};
   out.records = in.getRecords();
   out.records_hash = in.getRecordsHash();
@@ -367,7 +380,7 @@ void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
 
 void read_shard_read_id(uint64_t in, uint64_t& out, Checks& checks) {
   out = in;
-  checks.require(out != 0, "no reading");
+  checks.require(out != 0, "shard read is missing");
 }
 
 void read(schema::InputList::Reader in, InputList& out, Checks& checks) {
@@ -384,7 +397,7 @@ void read(schema::ReadShard::Reader in, ReadShard& out, Checks& checks) {
   read(in.getLease(), out.lease, checks);
   out.first_batch = in.getFirstBatch();
   out.window = in.getWindow();
-  checks.require(out.window > 0, "no batch may be under way");
+  checks.require(out.window > 0, "number of batches in flight is 0");
 }
 
 void read(schema::ReadMore::Reader in, ReadMore& out, Checks& checks) {
@@ -398,7 +411,7 @@ void read(schema::ReadBatch::Reader in, ReadBatch& out, Checks& checks) {
   out.batch = in.getBatch();
   out.piece = in.getPiece();
   out.pieces = in.getPieces();
-  checks.require(out.piece < out.pieces && out.pieces <= kPiecesMax, "piece out of range");
+  checks.require(out.piece < out.pieces && out.pieces <= kPiecesMax, "piece is out of range");
 }
 
 void read(schema::ReadEnd::Reader in, ReadEnd& out, Checks& checks) {
@@ -507,6 +520,10 @@ Result<Body> read_body(Kind kind, capnp::MessageReader& reader) {
         return read_as<ReadEnd, schema::ReadEnd>(reader);
       case Kind::kReadFailed:
         return read_as<ReadFailed, schema::ReadFailed>(reader);
+      case Kind::kClock:
+        return read_as<Clock, schema::Clock>(reader);
+      case Kind::kFloor:
+        return read_as<Floor, schema::Floor>(reader);
     }
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("message of unknown kind ", raw(kind))};

@@ -13,16 +13,16 @@ void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
   out.cuts.clear();
   uint64_t before = 0;
   for (const uint64_t cut : in.getCuts()) {
-    checks.require(cut > before && cut < out.bytes, "file cut where it has no bytes");
+    checks.require(cut > before && cut < out.bytes, "cut is outside the file");
     out.cuts.push_back(cut);
     before = cut;
   }
   checks.require(!out.is_open() || (out.cuts.size() == 1 && !out.splittable),
-                 "open stream without its piece");
+                 "stream of unknown length without a piece size");
   out.records_before.clear();
   before = 0;
   for (const uint64_t records : in.getRecordsBefore()) {
-    checks.require(before <= records, "records that are not counted up");
+    checks.require(before <= records, "record numbers do not ascend");
     if (records != plan::kNotChosen) before = records;
     out.records_before.push_back(records);
   }

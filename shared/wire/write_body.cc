@@ -296,6 +296,7 @@ void write(const LeaseGrant& in, schema::LeaseGrant::Builder out) {
       in.leases, [&](uint32_t n) { return out.initLeases(n); },
       [](const Lease& lease, auto to) { write(lease, to); });
   out.setRetryNs(in.retry_ns);
+  out.setFloor(in.floor);
 }
 
 void write(const ShardProgress& in, schema::ShardProgress::Builder out) {
@@ -319,6 +320,17 @@ void write(const ShardFailed& in, schema::ShardFailed::Builder out) {
 
 void write(const LeaseRevoked& in, schema::LeaseRevoked::Builder out) {
   write(in.lease, out.initLease());
+}
+
+void write(const Clock& in, schema::Clock::Builder out) {
+  out.setBatches(in.batches);
+  out.setFloor(in.floor);
+  out.setSentNs(in.sent_ns);
+}
+
+void write(const Floor& in, schema::Floor::Builder out) {
+  out.setBatches(in.batches);
+  out.setReportNs(in.report_ns);
 }
 
 void write(const EvalReport& in, schema::EvalReport::Builder out) {
@@ -579,6 +591,8 @@ DP_BODY(ReadMore);
 DP_BODY(ReadBatch);
 DP_BODY(ReadEnd);
 DP_BODY(ReadFailed);
+DP_BODY(Clock);
+DP_BODY(Floor);
 #undef DP_BODY
 
 }  // namespace

@@ -46,22 +46,24 @@ void Checkers::on_message(Process& to, const wire::Message& message) {
     if (push->fragments > 1) world_.count("part in fragments");
   } else if (const auto* reply = std::get_if<wire::PushReply>(&message.body)) {
     for (const wire::PartReply& part : reply->others) {
-      if (part.status == wire::PartStatus::kAlreadyApplied) world_.count("part repeated");
+      if (part.status == wire::PartStatus::kAlreadyApplied) world_.count("duplicate part");
       if (part.status == wire::PartStatus::kGap) world_.count("gap");
-      if (part.status == wire::PartStatus::kViewMismatch) world_.count("wrong view");
+      if (part.status == wire::PartStatus::kViewMismatch) world_.count("view mismatch");
       if (part.status == wire::PartStatus::kUnknownPull) world_.count("unknown pull");
     }
   } else if (const auto* pulled = std::get_if<wire::PullReply>(&message.body)) {
-    if (pulled->status == wire::PullStatus::kWrongView) world_.count("wrong view");
+    if (pulled->status == wire::PullStatus::kWrongView) world_.count("view mismatch");
   } else if (std::holds_alternative<wire::ReadBatch>(message.body)) {
     world_.count("batch read by an input process");
   } else if (const auto* failed = std::get_if<wire::ReadFailed>(&message.body)) {
     // kPeersLost answers requests for a shard read that the input process has dropped. They are not
     // failures to read.
     if (failed->code != ErrorCode::kPeersLost) world_.count("input process could not read");
+  } else if (const auto* floor = std::get_if<wire::Floor>(&message.body)) {
+    staleness_floor_ = std::max(staleness_floor_, floor->batches);
   } else if (const auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
     for (const wire::Lease& lease : grant->leases) {
-      if (lease.attempt > 1) world_.count("lease repeated");
+      if (lease.attempt > 1) world_.count("repeated lease");
     }
   }
 }
@@ -79,7 +81,7 @@ void Checkers::on_event(const Process&, const std::string& line) {
   if (name == "complete" || name == "round_lacking" || name == "start") round_open_ = false;
   if (name == "ps_lost" || name == "view") ownership_changed_ = true;
   if (name == "round_lacking") world_.count("round lacking");
-  if (name == "relief") world_.count("moved by load");
+  if (name == "offload") world_.count("offloaded");
   if (name == "quarantined" || name == "quarantine_withdrawn") world_.count(name);
   if (name == "published") {
     world_.count("checkpoint");
@@ -97,8 +99,10 @@ void Checkers::on_turn(Process& process) {
                                  worker->core().requests_outstanding(), " replies, more than ",
                                  kRequestsMax));
     }
+    check_staleness(process.name(), worker->core());
     return check_view({process.number(), 0}, process.name(), worker->core().view());
   }
+  if (process.chief() != nullptr) check_floor_rise(process.number(), process.chief()->core());
   const std::optional<BatchId> last = last_push_of(process.number());
   last_push_.erase(process.number());
   for (const Core& core : cores_of(process)) {
@@ -106,6 +110,39 @@ void Checkers::on_turn(Process& process) {
     on_core_turn(core);
   }
   touched_.erase(process.number());
+}
+
+void Checkers::check_staleness(const std::string& name, const worker::WorkerCore& core) {
+  const auto& staleness = world_.plan().job.train.staleness;
+  if (!staleness) return;
+  const uint64_t pulled = core.pull_policy().clock() + core.batches_pulled();
+  if (pulled > staleness_floor_ + *staleness + 1) {
+    world_.violated(str("I6: ", name, " has pulled for batch ", pulled - 1,
+                        ", the newest floor is ", staleness_floor_, ", the bound ", *staleness));
+  }
+}
+
+/// Compares a floor that a chief has raised with what the workers themselves count. A turn may
+/// handle several events, so only workers count that held the same shard before and after it.
+void Checkers::check_floor_rise(ProcessNumber chief, const chief::ChiefCore& core) {
+  if (!world_.plan().job.train.staleness) return;
+  ChiefClocks& known = chief_clocks_[chief];
+  const bool raised = core.staleness_floor() > std::max(known.floor, staleness_floor_);
+  known.floor = core.staleness_floor();
+  const auto before = std::exchange(known.shards, {});
+  for (const auto& [number, process] : world_.processes()) {
+    const worker::WorkerNode* const worker = process->worker();
+    if (worker == nullptr) continue;
+    bool kept = false;
+    for (const uint32_t shard : core.training_shards(process->incarnation())) {
+      known.shards.emplace(process->incarnation(), shard);
+      kept = kept || before.contains({process->incarnation(), shard});
+    }
+    const uint64_t clock = worker->core().pull_policy().clock();
+    if (!raised || known.floor <= clock || !kept) continue;
+    world_.violated(str("I6: the chief raised the floor to ", known.floor, ", but ",
+                        process->name(), ", which holds a lease, has trained ", clock, " batches"));
+  }
 }
 
 std::vector<Checkers::Core> Checkers::cores_of(const Process& process) {
@@ -248,15 +285,15 @@ void Checkers::read_published(ViewId told) {
   };
   if (id < published_ && !may_be_gone(published_)) {
     return world_.violated(
-        str("I7: checkpoint ", published_, " was published, the newest whole one is ", id));
+        str("I7: checkpoint ", published_, " was published, but the newest complete one is ", id));
   }
   if (id < told && !may_be_gone(told)) {
     return world_.violated(str("I7: the chief says that checkpoint ", told,
-                               " is published, the newest whole one is ", id));
+                               " is published, but the newest complete one is ", id));
   }
   const bool went_back = id < published_;
   published_ = id;
-  if (!published->manifest.bases.empty()) world_.count("checkpoint of what was touched");
+  if (!published->manifest.bases.empty()) world_.count("incremental checkpoint");
   take_quarantined(published->images, published->manifest.sealed_epochs);
   if (!batches_are_known()) return;
   for (const checkpoint::PartitionImage& image : published->images) {
@@ -310,8 +347,8 @@ void Checkers::check_account(const chief::Finish& finish) {
   const auto& epochs = finish.summary.epochs;
   const bool by_steps = job.train.steps > 0 && finish.summary.steps >= job.train.steps;
   if (epochs.size() != job.train.epochs && !by_steps) {
-    return world_.violated(str("I2: ", epochs.size(), " epochs have an account, ", job.train.epochs,
-                               " were asked for"));
+    return world_.violated(str("I2: ", epochs.size(), " epochs have an account, but ",
+                               job.train.epochs, " were requested"));
   }
   for (const chief::EpochAccount& epoch : epochs) {
     const wire::ShardCounts& c = epoch.counts;
@@ -323,12 +360,18 @@ void Checkers::check_account(const chief::Finish& finish) {
     if (epoch.is_partial()) continue;
     uint64_t quarantined = 0;
     for (const BatchId batch : quarantined_batches_) {
-      if (oracle_ != nullptr && batch.epoch == epoch.epoch)
-        quarantined += oracle_->batches()[oracle_->number_of(batch)].records;
+      if (oracle_ == nullptr || batch.epoch != epoch.epoch) continue;
+      const uint32_t number = oracle_->number_of(batch);
+      if (number == UINT32_MAX) {
+        return world_.violated(
+            str("I2: batch ", batch, " is quarantined, and the job has no such batch"));
+      }
+      quarantined += oracle_->batches()[number].records;
     }
     if (c.quarantined != quarantined && oracle_ != nullptr) {
       world_.violated(str("I2: epoch ", epoch.epoch, " counts ", c.quarantined,
-                          " records as quarantined, its quarantined batches have ", quarantined));
+                          " records as quarantined, but its quarantined batches have ",
+                          quarantined));
     }
     if (oracle_ != nullptr &&
         (c.read != oracle_->records() || c.applied + c.quarantined != oracle_->records())) {

@@ -64,6 +64,8 @@ class Checkers {
                        const StepOf& step_of) const;
   /// I4: checks that no owner holds less than the newest published checkpoint.
   void check_floor(const Core& core);
+  void check_staleness(const std::string& name, const worker::WorkerCore& core);
+  void check_floor_rise(ProcessNumber chief, const chief::ChiefCore& core);
   /// I5: check that views never go back, and that a partition has one owner per ownership
   /// generation.
   void check_view(const CoreId& id, const std::string& name, ViewId view);
@@ -103,6 +105,12 @@ class Checkers {
   std::map<ProcessNumber, std::vector<BatchId>> touched_;  // batches pushed during this turn
   std::map<CoreId, int64_t> checked_ns_;                   // time of the last full check
   std::map<std::pair<uint32_t, ViewId>, CoreId> owners_;   // by partition and generation
+  uint64_t staleness_floor_ = 0;  // the newest one that a chief has published
+  struct ChiefClocks {
+    uint64_t floor = 0;
+    std::set<std::pair<Incarnation, uint32_t>> shards;  // held after the last turn
+  };
+  std::map<ProcessNumber, ChiefClocks> chief_clocks_;
   std::vector<uint64_t> floor_;  // records applied in the published checkpoint, per partition
   ViewId published_;             // newest published checkpoint
   std::set<ViewId> broken_;      // checkpoints that are not whole because of damage

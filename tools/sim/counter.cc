@@ -28,7 +28,9 @@ std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::strin
       "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
       " }\nshuffle = ", size.window > 0 ? str(size.window) : "\"shard\"", "\n", own.model,
       "[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
-      "\nreduction = \"sum\"\n[train.checkpoint]\nevery = ",
+      "\nreduction = \"sum\"\n",
+      size.staleness < 0 ? "" : str("mode = \"bounded\"\nstaleness = ", size.staleness, "\n"),
+      "[train.checkpoint]\nevery = ",
       size.checkpoint_steps > 0 ? size.checkpoint_steps : own.checkpoint_steps,
       "\nincremental = true\nfull_every = 4\n[cluster]\nchief_silence = \"", size.chief_silence_s,
       "s\"\n");

@@ -81,6 +81,8 @@ Moment moment_of(wire::Kind kind) {
     case wire::Kind::kPushReply:
     case wire::Kind::kReject:
     case wire::Kind::kLeave:
+    case wire::Kind::kClock:
+    case wire::Kind::kFloor:
       return Moment::kNone;
   }
   return Moment::kNone;
@@ -174,7 +176,7 @@ void flap(World& world, const FaultEvent& event) {
   }
   if (former == nullptr) return;
   world.count("flap");
-  world.trace(former->number(), "has the chief's address again");
+  world.trace(former->number(), "receives messages for the chief again");
   world.network().lead_to(former->number());
   world.scheduler().after(event.duration_ns, [&world] {
     const Process* now = world.current(Role::kChief, 0);
@@ -224,7 +226,7 @@ void damage(World& world, const FaultEvent& event) {
   }
   if (!world.disk().flip_bit_of(file)) return;
   world.count("damage");
-  world.trace(0, "a bit flips in " + file);
+  world.trace(0, "flipped a bit in " + file);
   world.damaged(*newest);
   // A process reads the damaged checkpoint only after a loss, so end some processes.
   const uint64_t fate = (event.pick >> 20) % 4;
@@ -306,7 +308,7 @@ void flip_bit(World& world, const FaultEvent& event) {
       world.disk().flip_bit([&](const std::string& path) { return path == oldest; });
   if (flipped.empty()) return;
   world.count(std::string(fault_name(event.kind)));
-  world.trace(0, "a bit flips in " + flipped);
+  world.trace(0, "flipped a bit in " + flipped);
 }
 
 /// Kills a worker without a replacement. One worker always stays.
@@ -331,7 +333,7 @@ void join(World& world, const FaultEvent& event) {
   world.scheduler().after(event.duration_ns + kSecond, [&world, number = joined->number()] {
     const auto at = world.processes().find(number);
     if (at == world.processes().end()) return;
-    world.trace(number, "is asked to leave");
+    world.trace(number, "receives a request to leave");
     at->second->leave();
   });
 }

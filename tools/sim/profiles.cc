@@ -55,6 +55,7 @@ constexpr std::array kSlowLoads = {kPsAdoptTakesOver};
 constexpr std::array kPartialEpochs = {kPsImageBeyondPartialEpoch, kChiefPartialEpochReopened};
 constexpr std::array kLostMoves = {kPsFreezeNotServed};
 constexpr std::array kLostOwners = {kChiefMarkersAsked, kWorkerShardReturned};
+constexpr std::array kBounded = {kWorkerWaitsForFloor, kWorkerPullsDiscarded};
 constexpr std::array kLostViews = {kChiefClaimStale};
 
 const std::array kProfiles = {
@@ -73,20 +74,20 @@ const std::array kProfiles = {
                 "ps.Save:repeat=20%,ends",
             .defences = kMoves},
     Profile{.name = "slow-tasks",
-            .says = "loading and storing take seconds while owners change",
+            .says = "loading and saving take seconds while owners change",
             .size = {.shards = 24, .checkpoint_steps = 12},
             .faults = "slow-tasks,kill-ps=1s,pause-ps=1s,zombie-ps=2s,deaf=1s,lost-view,"
                       "early-timeouts,kill-chief=3s,join-ps=3s,duplicate=3%,delay=3%,ends",
             .defences = kSlowTasks},
     Profile{.name = "old-chiefs",
-            .says = "chiefs that were replaced still run, and messages of other runs arrive",
+            .says = "replaced chiefs still run, and messages of other runs arrive",
             .size = {.shards = 24, .checkpoint_steps = 12, .chief_silence_s = 3},
             .faults =
                 "zombie-chief=1s,pause-chief=2s,flap=500ms,kill-ps=3s,pause-ps=2s,reset=500ms,"
                 "late-mail,foreign,delay=3%,duplicate=2%,ends",
             .defences = kOldChiefs},
     Profile{.name = "steps",
-            .says = "a job that ends inside an epoch, with workers of a former chief",
+            .says = "a job that ends inside an epoch, with workers of an earlier chief",
             .size = {.steps = 70},
             .faults =
                 "pause-worker=300ms,zombie-worker=700ms,kill-chief=900ms,lost-lease,deaf=700ms,"
@@ -104,7 +105,7 @@ const std::array kProfiles = {
                       "ends",
             .defences = kFlaky},
     Profile{.name = "damage",
-            .says = "bits of the newest checkpoint flip, and something is lost that needs it",
+            .says = "bits of the newest checkpoint flip, and a process that needs it is lost",
             .size = {.epochs = 4, .checkpoint_steps = 12},
             .faults = "damage=500ms,pause-ps=1s,zombie-ps,join-ps,read-error,full-disk,"
                       "early-timeouts,drop=0.5%,ends",
@@ -147,14 +148,14 @@ const std::array kProfiles = {
             .inputs = 1,
             .defences = kInputProgram},
     Profile{.name = "nfs",
-            .says = "folders as they were some time ago",
+            .says = "outdated folder listings (NFS)",
             .size = {.checkpoint_steps = 12},
             .faults =
                 "stale-names,kill-chief=1s,zombie-chief,kill-ps=1s,zombie-ps,kill-in-write=500ms,"
                 "reset,ends",
             .defences = kNone},
     Profile{.name = "disk",
-            .says = "power lost, and fsyncs that lie",
+            .says = "power loss, and fsyncs that do not persist data",
             .size = {.checkpoint_steps = 12},
             .faults = "lying-fsync,power,kill-in-write=500ms,kill-ps=1s,read-error,slow-disk,ends",
             .defences = kDisk},
@@ -164,7 +165,7 @@ const std::array kProfiles = {
                       "early-timeouts,ends",
             .defences = kLateMarkers},
     Profile{.name = "nfs-chiefs",
-            .says = "former chiefs, and folders as they were some time ago",
+            .says = "earlier chiefs with outdated folder listings (NFS)",
             .size = {.checkpoint_steps = 12, .chief_silence_s = 3},
             .faults = "stale-names,zombie-chief=500ms,flap=200ms,ends",
             .defences = kNfsChiefs},
@@ -191,6 +192,11 @@ const std::array kProfiles = {
             .says = "chiefs die, and a ps does not learn of its partitions' moves",
             .faults = "join-ps=500ms,ps.View:lose=60%,kill-chief=500ms,zombie-chief=1s,ends",
             .defences = kLostViews},
+    Profile{.name = "bounded",
+            .says = "workers at most one batch ahead of the slowest one",
+            .size = {.staleness = 1},
+            .faults = "chaos",
+            .defences = kBounded},
 };
 
 }  // namespace

@@ -27,11 +27,13 @@ void InputShardReads::on_read_shard(int64_t now_ns, InputPeer peer, const wire::
   if (ids_.contains(name)) return;  // a repeated request: it is in progress
   if (request.lease.plan_hash != config_.plan_hash) {
     return refuse(name, ErrorCode::kConfig,
-                  "the reading was asked for under another plan than this input process's", fx);
+                  "the shard read belongs to another plan than this input process uses", fx);
   }
   if (!make_room(now_ns, fx)) {
     return refuse(name, ErrorCode::kUnavailable,
-                  str("this input process has ", config_.shard_reads_max, " readings already"), fx);
+                  str("this input process already has ", config_.shard_reads_max,
+                      " open shard reads, which is the maximum"),
+                  fx);
   }
   const uint64_t id = ++last_id_;
   ids_[name] = id;
@@ -59,7 +61,8 @@ void InputShardReads::on_read_more(int64_t now_ns, InputPeer peer, const wire::R
   const Name name{peer, more.shard_read};
   const auto id = ids_.find(name);
   if (id == ids_.end()) {
-    if (!more.stop) refuse(name, ErrorCode::kPeersLost, "a reading that is not known here", fx);
+    if (!more.stop)
+      refuse(name, ErrorCode::kPeersLost, "this input process does not know the shard read", fx);
     return;
   }
   const auto at = shard_reads_.find(id->second);
@@ -126,7 +129,8 @@ void InputShardReads::on_item(InputItem&& item, InputEffects& fx) {
 InputShardReads::ShardReads::iterator InputShardReads::drop(ShardReads::iterator at, bool tell,
                                                             InputEffects& fx) {
   ShardRead& shard_read = at->second;
-  if (tell) refuse(shard_read.name, ErrorCode::kPeersLost, "the reading was dropped", fx);
+  if (tell)
+    refuse(shard_read.name, ErrorCode::kPeersLost, "the input process dropped the shard read", fx);
   bytes_ -= shard_read.bytes;
   if (shard_read.open) {
     --open_;

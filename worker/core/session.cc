@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shared/base/defence.h"
+#include "shared/metrics/merge_outputs.h"
 #include "worker/core/output_metrics.h"
 
 namespace downpour::worker {
@@ -51,7 +52,7 @@ void Session::configure(int64_t chief_silence_ns) {
 }
 
 void Session::add_metrics(const std::vector<OutputMetrics>& metrics) {
-  merge_metrics(recent_, metrics);
+  merge_outputs(recent_, metrics);
 }
 
 bool Session::is_of_this_run(const wire::Envelope& envelope) const {
@@ -134,7 +135,7 @@ void Session::on_fatal(const Error& error, WorkerEffects& fx) {
 void Session::on_other_job(const std::string& what, WorkerEffects& fx) {
   defended(Defence::kWorkerOtherData);
   exit(exit_code(ErrorCode::kConfig),
-       str("the chief came back with ", what, ": start this process again"), fx);
+       str("the chief restarted with ", what, ": restart this process"), fx);
 }
 
 bool Session::on_signal(int signal, WorkerEffects& fx) {
@@ -149,7 +150,7 @@ bool Session::on_signal(int signal, WorkerEffects& fx) {
 
 void Session::leave(int64_t now_ns, WorkerEffects& fx) {
   if (welcomed_) goodbye(now_ns, fx);
-  exit(0, "asked to leave", fx);
+  exit(0, "left the job on request", fx);
 }
 
 void Session::report_signal(WorkerEffects& fx) {
@@ -159,6 +160,7 @@ void Session::report_signal(WorkerEffects& fx) {
 void Session::heartbeat(int64_t now_ns, WorkerEffects& fx) {
   limit_buckets(recent_);
   heartbeat_at_ns_ = now_ns + std::max<int64_t>(welcome_.heartbeat_ns, kMillisecond);
+  if (policy_.is_bounded()) report(policy_.report(now_ns), fx);
   report(wire::Heartbeat{.incarnation = config_.incarnation,
                          .rss_bytes_max = stats_.rss_bytes_max,
                          .cpu_ns = stats_.cpu_ns,
@@ -190,8 +192,8 @@ bool Session::on_tick(int64_t now_ns, WorkerEffects& fx) {
   }
   if (now_ns - chief_heard_ns_ > chief_silence_ns_) {
     exit(exit_code(ErrorCode::kPeersLost),
-         str("nothing heard of the chief for ", chief_silence_ns_ / kSecond,
-             " s; run the job again: it goes on from the newest checkpoint"),
+         str("no message from the chief for ", chief_silence_ns_ / kSecond,
+             " s; run the job again: it resumes from the newest checkpoint"),
          fx);
     return false;
   }

@@ -9,6 +9,7 @@
 
 #include "shared/base/result.h"
 #include "worker/core/events.h"
+#include "worker/core/pull_policy.h"
 #include "worker/core/requests.h"
 #include "worker/core/worker_config.h"
 
@@ -17,8 +18,11 @@ namespace downpour::worker {
 class Session {
  public:
   /// Keeps the references.
-  Session(const WorkerConfig& config, Requests& requests)
-      : config_(config), requests_(requests), chief_silence_ns_(config.chief_silence_ns) {}
+  Session(const WorkerConfig& config, Requests& requests, const PullPolicy& policy)
+      : config_(config),
+        requests_(requests),
+        policy_(policy),
+        chief_silence_ns_(config.chief_silence_ns) {}
 
   /// Returns true after the core has asked its process to end. The core then ignores every event.
   bool stopping() const { return stopping_; }
@@ -85,6 +89,7 @@ class Session {
 
   const WorkerConfig& config_;
   Requests& requests_;
+  const PullPolicy& policy_;
   wire::Welcome welcome_;
   bool welcomed_ = false;
   bool configured_ = false;

@@ -31,24 +31,27 @@ struct PushPart {
 
 /// A batch, or the shard-end marker of a shard (batch == null).
 struct Slot {
-  enum class State : uint8_t { kPulling, kComputing, kComputed, kPushing };
+  // A held batch waits until PullPolicy allows its pull.
+  enum class State : uint8_t { kHeld, kPulling, kComputing, kComputed, kPushing };
 
   uint64_t id = 0;
   wire::Lease lease;
   BatchId batch_id;
   PreparedBatchPtr batch;
-  State state = State::kPulling;
+  State state = State::kHeld;
   std::vector<PullPart> pulls;   // by message of the plan
   std::vector<Bytes> gradients;  // by message of the plan
   std::vector<OutputSums> sums;
   std::vector<PushPart> pushes;   // not answered
   wire::PartitionSet unresolved;  // partitions that have not answered
+  bool waited = false;            // PullPolicy has held it
   bool rebuild = false;           // regroup the unresolved parts and send them with keys
   int64_t rebuild_at_ns = 0;
   bool all_already_applied = true;
   uint32_t watermark_min = UINT32_MAX;
 
   bool is_end() const { return batch == nullptr; }
+  bool trains() const { return lease.purpose == wire::Purpose::kTrain; }
   bool quarantined() const { return batch != nullptr && batch->batch.quarantined; }
 };
 

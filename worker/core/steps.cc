@@ -5,7 +5,7 @@
 
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
-#include "worker/core/output_metrics.h"
+#include "shared/metrics/merge_outputs.h"
 #include "worker/core/push_parts.h"
 
 namespace downpour::worker {
@@ -25,7 +25,7 @@ Activity Steps::doing() const {
   bool pulling = false;
   for (const auto& slot : slots_) {
     if (slot->state == Slot::State::kComputing) return Activity::kComputing;
-    pulling = pulling || slot->state == Slot::State::kPulling;
+    pulling = pulling || slot->state == Slot::State::kPulling || slot->state == Slot::State::kHeld;
   }
   if (pulling || (session_.configured() && !wants_batch())) return Activity::kNetwork;
   return leases_.reading_count() > 0 ? Activity::kInput : Activity::kNothing;
@@ -63,9 +63,47 @@ void Steps::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) 
   slot->batch_id = id;
   slot->batch = std::move(batch);
   slots_.push_back(std::move(slot));
-  if (!slots_.back()->quarantined()) return plan_and_pull(now_ns, *slots_.back(), fx);
+  if (!slots_.back()->quarantined()) return pull_held(now_ns, fx);
   slots_.back()->state = Slot::State::kComputed;  // nothing to pull, nothing to compute
   push_ready(now_ns, *shard, fx);
+}
+
+void Steps::pull_held(int64_t now_ns, WorkerEffects& fx) {
+  if (session_.stopping()) return;
+  uint64_t ahead = 0;  // earlier batches of the training in flight
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    const bool counts = slot->trains() && !slot->quarantined();
+    const bool held = slot->state == Slot::State::kHeld;
+    if (held && counts && !policy_.may_pull(now_ns, ahead)) {
+      if (!std::exchange(slot->waited, true)) defended(Defence::kWorkerWaitsForFloor);
+    } else if (held) {
+      plan_and_pull(now_ns, *slot, fx);
+    }
+    ahead += counts ? 1 : 0;
+  }
+}
+
+size_t Steps::batches_pulled() const {
+  return size_t(std::count_if(slots_.begin(), slots_.end(), [](const auto& slot) {
+    return slot->trains() && !slot->quarantined() && slot->state != Slot::State::kHeld;
+  }));
+}
+
+void Steps::discard_pulled(WorkerEffects& fx) {
+  for (;;) {
+    const auto pulled = std::find_if(slots_.begin(), slots_.end(), [](const auto& slot) {
+      return slot->trains() && !slot->quarantined() && slot->state != Slot::State::kHeld;
+    });
+    if (pulled == slots_.end()) return;
+    defended(Defence::kWorkerPullsDiscarded);
+    Leases::Shard* const shard = leases_.find((*pulled)->lease);
+    DP_CHECK(shard != nullptr);
+    uint32_t first = (*pulled)->batch_id.batch;
+    for (const std::unique_ptr<Slot>& slot : slots_) {
+      if (same_work(slot->lease, shard->lease)) first = std::min(first, slot->batch_id.batch);
+    }
+    read_again(*shard, first, fx);
+  }
 }
 
 void Steps::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
@@ -125,11 +163,11 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
   const PartMessage& wanted = slot->batch->plan.messages[size_t(part - slot->pulls.begin())];
   requests_.forget(message.envelope.request);
   if (message.values.size() != wanted.value_bytes) {
-    return fail_shard(
-        slot->lease, slot->batch_id.batch,
-        Error{ErrorCode::kMalformed, str("a pull of ", wanted.value_bytes,
-                                         " bytes was answered with ", message.values.size())},
-        fx);
+    return fail_shard(slot->lease, slot->batch_id.batch,
+                      Error{ErrorCode::kMalformed, str("a pull of ", wanted.value_bytes,
+                                                       " bytes was answered with this many bytes: ",
+                                                       message.values.size())},
+                      fx);
   }
   part->done = true;
   // In a one-process run the frame is the ps's own buffer, and it has few of them.
@@ -168,7 +206,7 @@ void Steps::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) 
   if (!computed.not_finite.empty() && slot->lease.purpose == wire::Purpose::kTrain) {
     fail_shard(slot->lease, slot->batch_id.batch,
                Error{ErrorCode::kBadData, computed.not_finite, slot->batch->where,
-                     "lower the learning rate, or look at these records (downpour explain "
+                     "lower optimizer.learning_rate, or check these records (downpour explain "
                      "FILE:RECORD); train.on_nan = \"skip\" leaves such batches out",
                      "DP-3401"},
                fx, wire::FailureKind::kNotFinite);
@@ -183,7 +221,7 @@ void Steps::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) 
     return push_ready(now_ns, *shard, fx);
   }
   if (slot->lease.purpose == wire::Purpose::kEval) {
-    merge_metrics(shard->metrics, computed.metrics);
+    merge_outputs(shard->metrics, computed.metrics);
   } else {
     session_.report(wire::PredictReport{.lease = slot->lease,
                                         .batch = slot->batch_id.batch,
@@ -384,18 +422,22 @@ bool Steps::handle_gap(Slot& slot, uint32_t watermark, WorkerEffects& fx) {
   });
   defended(under_way ? Defence::kWorkerGapWaits : Defence::kWorkerGapReturns);
   if (under_way) return false;
-  const wire::Lease lease = slot.lease;
-  Leases::Shard* shard = leases_.find(lease);
+  Leases::Shard* shard = leases_.find(slot.lease);
   DP_CHECK(shard != nullptr);
-  erase_slots([&](const Slot& other) {
-    return other.lease.purpose == lease.purpose && other.lease.shard == lease.shard;
-  });
-  shard->next_push = shard->done = shard->floor = watermark;
-  shard->end.reset();
-  shard->end_sent = false;
-  fx.stops.push_back({shard->shard_read});
-  leases_.read(*shard, watermark, fx);
+  read_again(*shard, watermark, fx);
   return true;
+}
+
+// Drops the batches of a shard in flight, and reads it again from `first_batch` on.
+void Steps::read_again(Leases::Shard& shard, uint32_t first_batch, WorkerEffects& fx) {
+  erase_slots([&](const Slot& slot) {
+    return slot.lease.purpose == shard.lease.purpose && slot.lease.shard == shard.lease.shard;
+  });
+  shard.next_push = shard.done = shard.floor = first_batch;
+  shard.end.reset();
+  shard.end_sent = false;
+  fx.stops.push_back({shard.shard_read});
+  leases_.read(shard, first_batch, fx);
 }
 
 void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
@@ -422,7 +464,9 @@ void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
   }
   ++shard->done;
   session_.count_records(slot->batch->batch.records);
+  if (!slot->quarantined()) policy_.count_batch();
   erase_slot(slot_id);
+  if (policy_.is_bounded()) session_.report(policy_.report(now_ns), fx);
   if (jumps) push_ready(now_ns, *shard, fx);
   leases_.read_on(now_ns, *shard, fx);
   if (now_ns - shard->progress_at_ns >= session_.welcome().heartbeat_ns / 4)
@@ -431,13 +475,14 @@ void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
 }
 
 void Steps::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
+  policy_.raise_floor(grant.floor);
   for (const wire::Lease& lease : grant.leases) {
     if (leases_.renew(lease)) continue;
     abandon(lease, fx);  // another lease for the same shard: start again
     if (lease.purpose == wire::Purpose::kTrain && lease.plan_hash != session_.welcome().plan_hash) {
       fail_shard(
           lease, 0,
-          Error{ErrorCode::kConfig, "the lease was made for another plan than this worker's"}, fx);
+          Error{ErrorCode::kConfig, "the lease belongs to another plan than this worker uses"}, fx);
       continue;
     }
     leases_.begin(now_ns, lease, fx);

@@ -8,6 +8,7 @@
 #include "shared/tensor/variables.h"
 #include "worker/core/events.h"
 #include "worker/core/leases.h"
+#include "worker/core/pull_policy.h"
 #include "worker/core/requests.h"
 #include "worker/core/session.h"
 #include "worker/core/slot.h"
@@ -27,8 +28,9 @@ enum class Activity : uint8_t {
 class Steps {
  public:
   /// Keeps the references.
-  Steps(const WorkerConfig& config, Session& session, Requests& requests, Leases& leases)
-      : config_(config), session_(session), requests_(requests), leases_(leases) {}
+  Steps(const WorkerConfig& config, Session& session, Requests& requests, Leases& leases,
+        PullPolicy& policy)
+      : config_(config), session_(session), requests_(requests), leases_(leases), policy_(policy) {}
 
   /// Sets the tables of the job's model and the largest number of batches in flight.
   void configure(std::vector<TableSpec> tables, uint32_t in_flight);
@@ -49,6 +51,13 @@ class Steps {
   void on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx);
   /// Begins the leased shards.
   void on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx);
+  /// Returns the number of batches of the training that have been pulled and are not acknowledged.
+  size_t batches_pulled() const;
+  /// Pulls for the batches that PullPolicy allows now.
+  void pull_held(int64_t now_ns, WorkerEffects& fx);
+  /// Reads all batches in flight again, because the leases may have expired: with a bound on the
+  /// staleness, no gradient of values that were pulled before may be applied.
+  void discard_pulled(WorkerEffects& fx);
   /// Repeats requests that are due.
   void on_tick(int64_t now_ns, WorkerEffects& fx);
   /// Time at which on_tick() has work to do next; INT64_MAX: none.
@@ -91,6 +100,7 @@ class Steps {
   void rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx);
   void give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx);
+  void read_again(Leases::Shard& shard, uint32_t first_batch, WorkerEffects& fx);
   bool handle_gap(Slot& slot, uint32_t watermark, WorkerEffects& fx);
   void slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx);
 
@@ -98,6 +108,7 @@ class Steps {
   Session& session_;
   Requests& requests_;
   Leases& leases_;
+  PullPolicy& policy_;
   std::vector<TableSpec> tables_;
   uint32_t in_flight_ = 1;
   uint64_t last_slot_ = 0;

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "shared/base/ids.h"
 #include "shared/base/units.h"
+#include "shared/tensor/variables.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::worker {
@@ -30,6 +33,14 @@ struct WorkerConfig {
   int64_t retry_max_ns = 8 * kSecond;
   // Limit of the rows of a pull or push. A partition with more is cut into fragments.
   uint64_t message_bytes_max = wire::kFrameBytesMax;
+};
+
+/// What a worker core learns from the job.
+struct JobSettings {
+  std::vector<TableSpec> tables;            // of the model
+  uint32_t in_flight = 1;                   // batches
+  std::optional<uint64_t> staleness;        // bound, in batches; see PullPolicy
+  int64_t chief_silence_ns = 60 * kSecond;  // without a message of the chief: exit 180
 };
 
 /// What the shell knows about its process. Heartbeats carry it.

@@ -18,15 +18,28 @@ bool is_unavailable(const wire::Body& body) {
 WorkerCore::WorkerCore(WorkerConfig config)
     : config_(std::move(config)),
       requests_(config_),
-      session_(config_, requests_),
+      session_(config_, requests_, policy_),
       leases_(config_, session_, requests_),
-      steps_(config_, session_, requests_, leases_) {}
+      steps_(config_, session_, requests_, leases_, policy_) {}
 
 void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& message,
                             WorkerEffects& fx) {
   if (session_.stopping()) return;
   if (!session_.is_of_this_run(message.envelope)) return defended(Defence::kWorkerOtherRun);
-  if (from == kChief) return from_chief(now_ns, std::move(message), fx);
+  discard_expired(now_ns, fx);
+  if (from == kChief) {
+    from_chief(now_ns, std::move(message), fx);
+  } else {
+    from_ps(now_ns, std::move(message), fx);
+  }
+  steps_.pull_held(now_ns, fx);
+}
+
+void WorkerCore::discard_expired(int64_t now_ns, WorkerEffects& fx) {
+  if (policy_.may_be_expired(now_ns)) steps_.discard_pulled(fx);
+}
+
+void WorkerCore::from_ps(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
   // A ps of another run now has the port of a lost ps. The request is repeated under a newer view.
   if (message.envelope.run != session_.run() && is_unavailable(message.body)) return;
   if (std::holds_alternative<wire::PullReply>(message.body))
@@ -49,6 +62,8 @@ void WorkerCore::from_chief(int64_t now_ns, wire::Message&& message, WorkerEffec
     leases_.request(now_ns, fx);
   } else if (auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
     if (leases_.accept(now_ns, envelope.request, *grant)) steps_.on_grant(now_ns, *grant, fx);
+  } else if (const auto* floor = std::get_if<wire::Floor>(&message.body)) {
+    policy_.take(*floor);
   } else if (auto* list = std::get_if<wire::InputList>(&message.body)) {
     fx.inputs = std::move(list->inputs);
   } else if (auto* revoked = std::get_if<wire::LeaseRevoked>(&message.body)) {
@@ -61,10 +76,10 @@ void WorkerCore::from_chief(int64_t now_ns, wire::Message&& message, WorkerEffec
   }
 }
 
-void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
-                           int64_t chief_silence_ns, WorkerEffects& fx) {
-  session_.configure(chief_silence_ns);
-  steps_.configure(std::move(tables), in_flight);
+void WorkerCore::configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx) {
+  session_.configure(settings.chief_silence_ns);
+  policy_.configure(now_ns, settings.staleness, session_.welcome().lease_ns);
+  steps_.configure(std::move(settings.tables), settings.in_flight);
   leases_.request(now_ns, fx);
 }
 
@@ -86,7 +101,9 @@ void WorkerCore::leave(int64_t now_ns, int signal, WorkerEffects& fx) {
 void WorkerCore::on_tick(int64_t now_ns, WorkerEffects& fx) {
   if (!session_.on_tick(now_ns, fx)) return;
   leases_.on_tick(now_ns, fx);
+  discard_expired(now_ns, fx);
   steps_.on_tick(now_ns, fx);
+  steps_.pull_held(now_ns, fx);
 }
 
 int64_t WorkerCore::next_deadline_ns() const {

@@ -13,6 +13,7 @@
 #include "shared/tensor/variables.h"
 #include "worker/core/events.h"
 #include "worker/core/leases.h"
+#include "worker/core/pull_policy.h"
 #include "worker/core/requests.h"
 #include "worker/core/session.h"
 #include "worker/core/steps.h"
@@ -28,11 +29,9 @@ class WorkerCore {
 
   void start(int64_t now_ns, WorkerEffects& fx) { session_.start(now_ns, fx); }
   void on_message(int64_t now_ns, Incarnation from, wire::Message&& message, WorkerEffects& fx);
-  /// Configures the core after WorkerEffects::welcomed: the tables of the job's model, the number
-  /// of batches in flight, and the time limit for a silent chief. The core requests leases and
-  /// pulls only after this call.
-  void configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
-                 int64_t chief_silence_ns, WorkerEffects& fx);
+  /// Configures the core after WorkerEffects::welcomed. It requests leases and pulls only after
+  /// this call.
+  void configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx);
   /// Sets the number of shards to read at the same time.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
   /// Returns true while on_batch() may be called.
@@ -49,9 +48,12 @@ class WorkerCore {
   }
   void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx) {
     steps_.on_read_failed(now_ns, failure, fx);
+    steps_.pull_held(now_ns, fx);
   }
   void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) {
+    discard_expired(now_ns, fx);
     steps_.on_computed(now_ns, std::move(computed), fx);
+    steps_.pull_held(now_ns, fx);
   }
   /// Ends the process after an error that concerns no shard, for example if the model cannot be
   /// built. Reports the error to the chief first.
@@ -80,14 +82,21 @@ class WorkerCore {
   /// Returns the id of the newest view that the worker knows; {0, 0} if there is none yet.
   ViewId view() const { return session_.placements() ? session_.placements()->view.id : ViewId{}; }
   const std::vector<TableSpec>& tables() const { return steps_.tables(); }
+  /// Returns this worker's clock and the floor that it knows; see PullPolicy.
+  const PullPolicy& pull_policy() const { return policy_; }
+  /// Returns the number of batches of the training that have been pulled and are not acknowledged.
+  size_t batches_pulled() const { return steps_.batches_pulled(); }
   /// Returns the number of pulls and pushes that have not been answered.
   size_t requests_outstanding() const { return requests_.pending_count(); }
 
  private:
   void from_chief(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
+  void from_ps(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
+  void discard_expired(int64_t now_ns, WorkerEffects& fx);
 
   WorkerConfig config_;
   Requests requests_;
+  PullPolicy policy_;
   Session session_;
   Leases leases_;
   Steps steps_;

@@ -203,7 +203,7 @@ void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   // At least two threads, because one may wait for a slow file or program.
   readers_ = engines_->make_readers(std::move(given->readers), std::max(2U, threads),
                                     [this] { transport_.wake(); });
-  core_->configure(now_ns, {}, 1, job_.cluster.chief_silence_ns, fx);
+  core_->configure(now_ns, {.chief_silence_ns = job_.cluster.chief_silence_ns}, fx);
   for (const auto& [peer, message] : std::exchange(early_, {})) serve(now_ns, peer, message);
 }
 

@@ -178,7 +178,7 @@ void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
     said_full_ = true;
     if (options_.say) {
       options_.say(str("the cache is full (", human_bytes(data::used_bytes(*cache_)),
-                       "): what it has not is read and parsed again each epoch"));
+                       "): other records are read and parsed again in each epoch"));
     }
   }
   const Readers::Times times = readers_->times();
@@ -190,7 +190,7 @@ void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
   core_.want_leases(now_ns, limits->shards, fx);
   if (options_.say) {
     options_.say(str("reads ", limits->shards, limits->shards == 1 ? " shard" : " shards",
-                     " at once, ", limits->batches, " batches ahead"));
+                     " in parallel, ", limits->batches, " batches ahead"));
   }
 }
 
@@ -276,7 +276,11 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   readers_ = engines_->make_readers(std::move(readers), wake);
   compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);
   if (placements_) readers_->set_placements(placements_);
-  core_.configure(now_ns, graph_->tables(), job_.train.in_flight, job_.cluster.chief_silence_ns,
+  core_.configure(now_ns,
+                  {.tables = graph_->tables(),
+                   .in_flight = job_.train.in_flight,
+                   .staleness = job_.train.staleness,
+                   .chief_silence_ns = job_.cluster.chief_silence_ns},
                   fx);
   core_.want_leases(now_ns, tuner_->limits().shards, fx);
 }

@@ -20,13 +20,14 @@ constexpr size_t kEndpointBytesMax = 360;
 
 Error index_taken(const char* role, const Member& by) {
   return {ErrorCode::kUnavailable,
-          str(role, " ", by.hello.index, " is taken by ", by.full_name()),
+          str(role, " ", by.hello.index, " is already in use by ", by.full_name()),
           {},
-          "choose another --index, or leave it out"};
+          "choose another --index, or omit the flag"};
 }
 
 Error no_room(const char* members, uint32_t most) {
-  return {ErrorCode::kUnavailable, str("the chief has ", most, " ", members, ", and no more fit")};
+  return {ErrorCode::kUnavailable,
+          str("the chief already has ", most, " ", members, ", which is the maximum")};
 }
 
 }  // namespace
@@ -36,10 +37,11 @@ bool Admission::turns_away(Turn& turn, PeerKey peer, const wire::Message& messag
   const bool hello = std::holds_alternative<wire::Hello>(message.body);
   if (envelope.run != config_.run && (envelope.run != 0 || !hello)) {
     defended(Defence::kChiefOtherRun);
-    const Error error{ErrorCode::kUnavailable,
-                      "this chief runs another job",
-                      {},
-                      "stop this process, or give it the address of its own chief"};
+    const Error error{
+        ErrorCode::kUnavailable,
+        "this chief runs another job",
+        {},
+        "stop this process, or start it with --chief and the address of its own chief"};
     if (hello) {
       refuse(turn, peer, error, envelope);
     } else {
@@ -66,8 +68,8 @@ std::optional<Error> Admission::fault_of(const wire::Hello& hello,
   }
   if (hello.build != config_.build) {
     return Error{ErrorCode::kUnavailable,
-                 str("this process is version ", hello.build.substr(0, kHostBytesMax),
-                     ", the chief is version ", config_.build),
+                 str("this process has version ", hello.build.substr(0, kHostBytesMax),
+                     ", but the chief has version ", config_.build),
                  {},
                  "install the same version everywhere"};
   }
@@ -75,14 +77,20 @@ std::optional<Error> Admission::fault_of(const wire::Hello& hello,
       hello.host.size() > kHostBytesMax || hello.endpoint.size() > kEndpointBytesMax ||
       hello.claims.size() > ownership_.partition_count()) {
     return Error{ErrorCode::kMalformed,
-                 str("a Hello beyond the limits: index ", hello.index, " (at most ", kIndexMax - 1,
+                 str("a Hello exceeds the limits: index ", hello.index, " (at most ", kIndexMax - 1,
                      "), core ", hello.thread, " (", kThreadsMax - 1, "), host name of ",
                      hello.host.size(), " bytes (", kHostBytesMax, "), endpoint of ",
                      hello.endpoint.size(), " bytes (", kEndpointBytesMax, "), ",
                      hello.claims.size(), " claims (", ownership_.partition_count(), ")")};
   }
   if (hello.role == wire::Role::kInput && hello.endpoint.empty()) {
-    return Error{ErrorCode::kMalformed, "an input process said Hello without its endpoint"};
+    return Error{ErrorCode::kMalformed, "the Hello of an input process has no endpoint"};
+  }
+  if (hello.role == wire::Role::kInput && config_.job.train.staleness) {
+    return Error{ErrorCode::kUnsupported,
+                 "a job with bounded staleness has no input processes in this version",
+                 {},
+                 "start this process as a worker, or set train.mode = \"async\""};
   }
   return std::nullopt;
 }
@@ -97,10 +105,11 @@ Result<Admission::Verdict> Admission::examine(Turn& turn, PeerKey peer, wire::He
   if (Member* known = members_.find(hello.role, hello.incarnation, hello.thread)) {
     // An incarnation is not secret, because workers read those of the ps in the view.
     if (known->key != identity.key) {
-      return Error{ErrorCode::kPermission,
-                   str(known->full_name(), " joined with another key than `", identity.name, "`"),
-                   {},
-                   "start this process again with its own key"};
+      return Error{
+          ErrorCode::kPermission,
+          str(known->full_name(), " joined with a different key than `", identity.name, "`"),
+          {},
+          "restart this process with its own key"};
     }
     if (known->peer != peer) members_.rebind(*known, peer);
     known->heard_ns = turn.now_ns();
@@ -112,7 +121,7 @@ Result<Admission::Verdict> Admission::examine(Turn& turn, PeerKey peer, wire::He
     return Verdict{.known = known, .returned = was_away};
   }
   if (members_.find(peer) != nullptr) {
-    return Error{ErrorCode::kMalformed, "another process said Hello on this connection"};
+    return Error{ErrorCode::kMalformed, "another process already sent Hello on this connection"};
   }
   return hello.role == wire::Role::kPs ? examine_ps(turn, hello, scope)
                                        : examine_worker(turn, hello, scope);
@@ -183,7 +192,7 @@ Admission::IndexConflict Admission::index_conflict(Turn& turn, Member& old,
 Result<Admission::Verdict> Admission::examine_ps(Turn& turn, wire::Hello& hello,
                                                  const Scope& scope) {
   if (hello.endpoint.empty())
-    return Error{ErrorCode::kMalformed, "a ps said Hello without its endpoint"};
+    return Error{ErrorCode::kMalformed, "the Hello of a ps has no endpoint"};
   if (hello.index == UINT32_MAX) {  // the cores of a process share an index
     const Member* sibling = members_.find_if(
         [&](const Member& m) { return m.is_ps() && m.incarnation() == hello.incarnation; });
@@ -334,8 +343,9 @@ void Admission::report_silence(Turn& turn, const Member& member) const {
       member.peer,
       turn.event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
   if (member.is_ps()) return;  // its loss is reported
-  const char* consequence =
-      member.is_input() ? " is silent: others read instead" : " is silent: its shards go to others";
+  const char* consequence = member.is_input()
+                                ? " does not answer: other processes read its shards"
+                                : " does not answer: its shards are leased to other workers";
   turn.notice_of(member.peer, NoticeLevel::kWarning, str(member.full_name(), consequence));
 }
 
@@ -343,7 +353,7 @@ void Admission::report_return(Turn& turn, const Member& member) {
   defended(Defence::kChiefMemberBack);
   if (member.is_worker()) no_worker_ns_ = -1;
   turn.log_of(member.peer, turn.event("back").add("who", member.name()));
-  turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " is back"));
+  turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " answers again"));
 }
 
 std::optional<Error> Admission::check_workers(Turn& turn, bool needs_workers) {
@@ -353,20 +363,22 @@ std::optional<Error> Admission::check_workers(Turn& turn, bool needs_workers) {
   }
   if (no_worker_ns_ < 0) {
     no_worker_ns_ = had_worker_ ? turn.now_ns() : turn.start_ns();
-    if (had_worker_) turn.notice(NoticeLevel::kWarning, "no worker is left: waiting for one");
+    if (had_worker_)
+      turn.notice(NoticeLevel::kWarning, "no worker is left; the job waits for a worker");
   }
   if (!needs_workers) return std::nullopt;
   const int64_t wait_ns = had_worker_ ? config_.workers_wait_ns : config_.start_timeout_ns;
   if (turn.now_ns() - no_worker_ns_ <= wait_ns) return std::nullopt;
   return had_worker_ ? Error{ErrorCode::kPeersLost,
-                             str("no worker came back within ", wait_ns / kSecond, " s"),
+                             str("no worker was left, and no worker joined within ",
+                                 wait_ns / kSecond, " s"),
                              {},
-                             "run the job again: it goes on from the newest checkpoint"}
+                             "run the job again: it resumes from the newest checkpoint"}
                      : Error{ErrorCode::kUnavailable,
-                             str("no worker came within ", wait_ns / kSecond, " s (",
+                             str("no worker joined within ", wait_ns / kSecond, " s (",
                                  config_.workers_expected, " expected)"),
                              {},
-                             "start workers with the chief's address"};
+                             "start workers with --chief and the address of the chief"};
 }
 
 int Admission::signal_of_departed_workers() const {

@@ -61,13 +61,14 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
     defended(Defence::kChiefUnknownPeer);
     return turn.reply(
         peer, envelope,
-        wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"});
+        wire::Reject{ErrorCode::kUnavailable, "the chief does not know this process: send Hello"});
   }
   if (member->left) return;  // late message after Goodbye
   member->heard_ns = turn.now_ns();
   member->cut_off = false;
   if (std::exchange(member->silent, false)) on_back(turn, *member);
   handle(turn, *member, std::move(message));
+  lifecycle_.raise_floor(turn);
 }
 
 void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
@@ -81,6 +82,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (!ending()) check_moves(turn);
   if (!ending()) check_workers(turn);
   lifecycle_.check_rounds(turn);
+  lifecycle_.raise_floor(turn);
   if (!ending()) lifecycle_.check_save(turn);
   if (gathering() && !lifecycle_.stop_overdue(turn) &&
       lifecycle_.phases().lasted_ns(turn) > config_.start_timeout_ns) {
@@ -173,6 +175,7 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
   }
   if (ended.stop_signal != 0) lifecycle_.stop(turn, ended.stop_signal, str("process ", ended.pid));
   if (lifecycle_.phases().stopping()) lifecycle_.finish_if_alone(turn);
+  lifecycle_.raise_floor(turn);
 }
 
 void ChiefCore::on_newer_term(int64_t now_ns, uint32_t term, Effects& effects) {
@@ -223,6 +226,8 @@ bool ChiefCore::handle_of_worker(Turn& turn, Member& member, wire::Message& mess
     lifecycle_.on_shard_failed(turn, member, *failed);
   } else if (auto* evaluated = std::get_if<wire::EvalReport>(&body)) {
     lifecycle_.on_eval_report(turn, member, std::move(*evaluated));
+  } else if (const auto* clock = std::get_if<wire::Clock>(&body)) {
+    lifecycle_.on_clock(turn, member, *clock);
   } else if (auto* predicted = std::get_if<wire::PredictReport>(&body)) {
     lifecycle_.on_predict_report(turn, member, std::move(*predicted), std::move(message.values));
   } else {
@@ -267,6 +272,7 @@ void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heart
                                        {},
                                        failure.hint,
                                        failure.id});
+  lifecycle_.repeat_floor(turn, member);
   const History& history = lifecycle_.history();
   admission_.answer_heartbeat(
       turn, member, DP_MUTATE("sealed-before-published") ? history.complete() : history.sealed());
@@ -279,7 +285,7 @@ void ChiefCore::on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye) 
   lifecycle_.checkpoints().outbox().answered(member);
   turn.log_of(member.peer, turn.event("goodbye").add("who", member.name()));
   if (ending()) return lifecycle_.finish_if_alone(turn);
-  if (member.is_ps()) return on_ps_lost(turn, member, "it ended");
+  if (member.is_ps()) return on_ps_lost(turn, member, "the process exited");
   turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
   if (member.is_input()) return on_inputs_changed(turn);
   lifecycle_.take_back_leases(turn, member, false);
@@ -308,7 +314,7 @@ void ChiefCore::on_leave(Turn& turn, Member& member, const wire::Leave& leave) {
 void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
                          const wire::Envelope& envelope, const wire::PeerIdentity& identity) {
   if (ending()) {
-    const Error error{ErrorCode::kUnavailable, "the job has ended"};
+    const Error error{ErrorCode::kUnavailable, "the job has already ended"};
     return admission_.refuse(turn, peer, error, envelope);
   }
   Result<Member*> admitted = admit(turn, peer, hello, identity);
@@ -336,7 +342,7 @@ Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
     return verdict.known;
   }
   for (Member* displaced : verdict.displaced) {
-    if (displaced->is_ps()) on_ps_lost(turn, *displaced, "it was started anew");
+    if (displaced->is_ps()) on_ps_lost(turn, *displaced, "the process was restarted");
     replace(turn, *displaced);
   }
   DP_TRY(Member * oldest, admission_.room_for(hello.role));
@@ -386,7 +392,7 @@ void ChiefCore::on_silent(Turn& turn, Member& member) {
   const int64_t silence_ns = turn.now_ns() - member.heard_ns;
   admission_.report_silence(turn, member);
   if (member.is_ps())
-    return on_ps_lost(turn, member, str("silent for ", silence_ns / kSecond, " s"));
+    return on_ps_lost(turn, member, str("no message for ", silence_ns / kSecond, " s"));
   if (member.is_input()) return on_inputs_changed(turn);
   report_.note_worker_lost();
   lifecycle_.take_back_leases(turn, member, true);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "chief/core/cluster/admission.h"
 #include "chief/core/cluster/moves.h"
@@ -63,6 +64,12 @@ class ChiefCore {
   /// ended shards of evaluations and predictions. Batches that are trained again after the loss of
   /// a ps do not count.
   uint64_t progress() const { return lifecycle_.pass().progress(); }
+  /// Returns the floor of bounded staleness, and the shards of the training that a worker holds.
+  uint64_t staleness_floor() const { return lifecycle_.staleness_floor(); }
+  std::vector<uint32_t> training_shards(Incarnation worker) const {
+    const Pass& pass = lifecycle_.pass();
+    return pass.trains() ? pass.table().held_by(worker) : std::vector<uint32_t>();
+  }
   /// Returns the number of shards of a training pass; for an open stream, the maximum. For
   /// --dry-run and messages.
   uint32_t train_shards() const { return lifecycle_.pass().train_shards(); }

@@ -20,6 +20,7 @@ Lifecycle::Lifecycle(const ChiefConfig& config, Membership& members, const Owner
       pass_(config, members),
       policy_(config, pass_, quarantine_),
       leasing_(config, members, pass_, quarantine_, policy_, evaluation_, prediction_),
+      clocks_(config),
       rounds_(config),
       checkpoints_(config, members, ownership, history_) {}
 
@@ -90,7 +91,7 @@ void Lifecycle::go_back_to(Turn& turn, ResumeState&& older) {
   const bool train = config_.mode == wire::Purpose::kTrain;
   if (!begun_ && train) history_.replace_results(std::move(older));
   history_.unseal(sealed_epochs);
-  interrupt(turn, "everything goes back");
+  interrupt(turn, "all partitions return to an older checkpoint");
   if (!begun_) {
     history_.restart_from(sealed_epochs);
     pass_.expect_earlier_leases(false);
@@ -111,13 +112,18 @@ StepBase Lifecycle::step_base() const {
 
 void Lifecycle::on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
                                  RequestId id) {
+  member.grant.floor = clocks_.floor();
   if (leasing_.repeat_grant(turn, member, id)) return;
-  wire::LeaseGrant grant;
-  if (phases_.leasing() && !ending_.stop_requested()) {
+  wire::LeaseGrant grant{.floor = clocks_.floor()};
+  const bool paused = pass_.trains() && !clocks_.may_lease(turn.now_ns(), member.incarnation());
+  if (phases_.leasing() && !ending_.stop_requested() && !paused) {
     const bool predicting = phases_.current() == Phase::kPredicting;
     auto granted = leasing_.grant(turn, member, request.wanted, step_base(), predicting, grant);
     if (!granted) fail(turn, std::move(granted).error());
-    if (!grant.leases.empty() && phases_.training()) report_.note_training(turn);
+    if (!grant.leases.empty() && phases_.training()) {
+      report_.note_training(turn);
+      clocks_.start(member.incarnation());
+    }
   }
   leasing_.answer(turn, member, id, std::move(grant));
 }
@@ -143,7 +149,26 @@ void Lifecycle::on_predict_report(Turn& turn, Member& member, wire::PredictRepor
   handle(turn, leasing_.on_predicted(turn, member, std::move(report), std::move(values)));
 }
 
+void Lifecycle::on_clock(const Turn& turn, const Member& member, const wire::Clock& clock) {
+  clocks_.take(turn.now_ns(), member.incarnation(), clock);
+}
+
+void Lifecycle::raise_floor(Turn& turn) {
+  if (!clocks_.are_bounded() || phases_.ending() || !pass_.trains()) return;
+  if (!clocks_.raise(turn.now_ns(), pass_.table())) return;
+  for (const Member& member : members_) {
+    if (member.is_worker() && member.live())
+      turn.send(member, clocks_.floor_for(member.incarnation()));
+  }
+}
+
+void Lifecycle::repeat_floor(Turn& turn, const Member& member) {
+  if (clocks_.are_bounded() && member.is_worker())
+    turn.send(member, clocks_.floor_for(member.incarnation()));
+}
+
 void Lifecycle::take_back_leases(Turn& turn, Member& member, bool died) {
+  clocks_.forget(member.incarnation());
   handle(turn, leasing_.leave(turn, member, died));
   if (!phases_.ending()) leasing_.release_all(turn, member);
 }
@@ -155,7 +180,13 @@ void Lifecycle::handle(Turn& turn, WorkEvent&& event) {
 }
 
 void Lifecycle::check_idle_leases(Turn& turn) {
-  if (phases_.leasing()) leasing_.revoke_idle(turn);
+  if (!phases_.leasing()) return;
+  const bool bounded = clocks_.are_bounded() && pass_.trains();
+  // A worker that waits for the floor makes no progress. Only the slowest ones are at fault.
+  leasing_.revoke_idle(turn, /*stalled=*/!bounded);
+  if (!bounded) return;
+  for (const Incarnation worker : clocks_.slow(turn.now_ns(), pass_.table()))
+    leasing_.revoke_all(turn, worker);
 }
 
 // ---- checkpoints. The job continues while one is written. Only the end of the job, a stop, and
@@ -223,15 +254,15 @@ void Lifecycle::after_save(Turn& turn, const std::string& error) {
     checkpoints_.lose_best();
     turn.notice(NoticeLevel::kWarning,
                 str("epoch ", history_.epochs_trained(),
-                    " has the lowest evaluation loss, but its checkpoint failed: "
-                    "eval and predict will use another epoch"));
+                    " has the lowest evaluation loss, but its checkpoint failed; eval and predict "
+                    "will use the checkpoint of another epoch"));
     return next_epoch(turn);
   }
   if (!error.empty() && !checkpoints_.saved_since_stop()) {
-    return fail(
-        turn,
-        Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
-              checkpoints_.folder(), "free the disk or mend the folder, then run the job again"});
+    return fail(turn,
+                Error{ErrorCode::kIo, str("the final checkpoint could not be written: ", error),
+                      checkpoints_.folder(),
+                      "free space on the disk or repair the folder, then run the job again"});
   }
   const bool last = history_.trained() && history_.sealed() >= history_.complete() &&
                     (!history_.partial() || history_.partial_saved());
@@ -347,7 +378,8 @@ void Lifecycle::supersede(Turn& turn, uint32_t term) {
   ending_.set(
       Error{ErrorCode::kUnavailable,
             str("a newer chief (term ", term, ") has taken over this run from term ", config_.term),
-            config_.job.run_dir, "let the newer one finish; this one has stopped"});
+            config_.job.run_dir,
+            "no action is needed: the newer chief continues the run, and this chief has stopped"});
   finish(turn);
 }
 

@@ -19,6 +19,7 @@
 #include "chief/core/run/phases.h"
 #include "chief/core/run/report.h"
 #include "chief/core/turn.h"
+#include "chief/core/work/clocks.h"
 #include "chief/core/work/evaluation.h"
 #include "chief/core/work/leasing.h"
 #include "chief/core/work/pass.h"
@@ -40,6 +41,7 @@ class Lifecycle {
   const Phases& phases() const { return phases_; }
   const History& history() const { return history_; }
   const Pass& pass() const { return pass_; }
+  uint64_t staleness_floor() const { return clocks_.floor(); }
   Checkpoints& checkpoints() { return checkpoints_; }
   /// Returns true after the first view was published: work has begun.
   bool begun() const { return begun_; }
@@ -98,6 +100,7 @@ class Lifecycle {
   void on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed);
   void on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report);
   void on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
+  void on_clock(const Turn& turn, const Member& member, const wire::Clock& clock);
   void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
   void on_saved(Turn& turn, const Member& member, wire::Saved&& saved);
   void on_published(Turn& turn, ViewId checkpoint, const Result<void>& result);
@@ -112,6 +115,12 @@ class Lifecycle {
   /// Updates Pass::progress(). Must be called first in each tick.
   void note_steps() { pass_.note_steps(step_base()); }
   void check_idle_leases(Turn& turn);
+  /// Publishes the floor of bounded staleness to all workers if it has risen, because of a report
+  /// or because a lease has ended. Must be called last in each event.
+  void raise_floor(Turn& turn);
+  /// Sends the floor to one worker. Called for each heartbeat and each grant, because a message may
+  /// have been lost, and because a worker that hears nothing discards what it has pulled.
+  void repeat_floor(Turn& turn, const Member& member);
   void check_rounds(Turn& turn);
   /// Begins a checkpoint that is due, and fails one that takes too long.
   void check_save(Turn& turn);
@@ -196,6 +205,7 @@ class Lifecycle {
   EvaluationRun evaluation_;
   PredictionRun prediction_;
   Leasing leasing_;
+  Clocks clocks_;
   Rounds rounds_;
   Checkpoints checkpoints_;
   Reconciliation reconciliation_;

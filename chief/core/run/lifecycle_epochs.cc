@@ -15,6 +15,7 @@ namespace downpour::chief {
 
 void Lifecycle::begin_work(Turn& turn) {
   checkpoints_.start(turn, pass_.steps());
+  clocks_.begin(turn.now_ns());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation(turn);
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction(turn);
   if (ending_.stop_requested()) {  // the partitions hold batches of an earlier chief's leases
@@ -183,7 +184,7 @@ void Lifecycle::end_round(Turn& turn) {
   if (again > 0) {
     turn.notice(NoticeLevel::kWarning,
                 str("of epoch ", history_.epoch(), " ", again, " of ", pass_.table().shard_count(),
-                    " shards are not whole at every partition: leased again"));
+                    " shards are incomplete at some partition and are leased again"));
   }
   phases_.enter(turn, Phase::kTraining);
 }
@@ -219,9 +220,9 @@ std::string left_text(const std::vector<LackingShard>& left) {
 /// Returns the error for a job that wants a number of steps and whose data have no batch.
 Error no_batch(const wire::ShardCounts& counts) {
   return Error{ErrorCode::kNoInput,
-               str("a whole epoch has no batch to train on: ", account_text(counts)), "train.steps",
-               "look at what data.filter leaves; with drop_remainder a shard needs "
-               "train.batch_size records"};
+               str("the epoch has no batch to train on: ", account_text(counts)), "train.steps",
+               "check how many records data.filter keeps; with train.drop_remainder, a shard needs "
+               "at least train.batch_size records"};
 }
 
 }  // namespace
@@ -255,7 +256,7 @@ void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
                       .add("dropped", counts->dropped)
                       .add("quarantined", counts->quarantined)
                       .add("batches", counts->batches)
-                      .add("had_it", account.duplicate_parts)
+                      .add("duplicate_parts", account.duplicate_parts)
                       .add("gaps", account.gaps);
   if (partial) line.add("left", left_text(outcome.lacking));
   turn.log(line);
@@ -342,7 +343,7 @@ bool Lifecycle::roll_back_to(Turn& turn, uint32_t epoch) {
   defended(Defence::kChiefRollsBack);
   turn.notice(
       NoticeLevel::kWarning,
-      str("epoch ", epoch, " is not whole any more at every partition: its training goes on"));
+      str("epoch ", epoch, " is no longer complete at every partition, so its training continues"));
   leasing_.revoke_all(turn);
   history_.roll_back_to(epoch);
   return open_epoch(turn);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "chief/core/metrics_merge.h"
+#include "shared/metrics/merge_outputs.h"
 
 namespace downpour::chief {
 
@@ -69,8 +69,8 @@ Report::Totals Report::totals() const {
 }
 
 void Report::take_metrics(const std::vector<OutputMetrics>& metrics, bool training) {
-  merge_metrics(recent_, metrics);
-  if (training) merge_metrics(observed_, metrics);
+  merge_outputs(recent_, metrics);
+  if (training) merge_outputs(observed_, metrics);
 }
 
 void Report::keep_figures(const Member& member) {

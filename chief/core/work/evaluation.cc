@@ -1,6 +1,6 @@
 #include "chief/core/work/evaluation.h"
 
-#include "chief/core/metrics_merge.h"
+#include "shared/metrics/merge_outputs.h"
 
 namespace downpour::chief {
 
@@ -15,7 +15,7 @@ void EvaluationRun::take(uint32_t shard, wire::EvalReport&& report) {
 
 void EvaluationRun::merge(const wire::EvalReport& report) {
   counts_ += report.counts;
-  merge_metrics(outputs_, report.outputs);
+  merge_outputs(outputs_, report.outputs);
 }
 
 Evaluation EvaluationRun::finish(int64_t now_ns) {

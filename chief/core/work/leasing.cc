@@ -181,9 +181,9 @@ WorkEvent Leasing::on_evaluated(Turn& turn, Member& member, wire::EvalReport&& r
   if (!nothing && report.outputs.size() != config_.job.model.outputs.size()) {
     if (!table_.holds(member.incarnation(), report.lease)) return {};
     return count_failure(turn, member,
-                         Error{ErrorCode::kMalformed,
-                               str("it reported ", report.outputs.size(),
-                                   " outputs, the model has ", config_.job.model.outputs.size())},
+                         Error{ErrorCode::kMalformed, str("it reported ", report.outputs.size(),
+                                                          " outputs, but the model has ",
+                                                          config_.job.model.outputs.size())},
                          shard, 0);
   }
   const wire::ShardCounts counts = report.counts;
@@ -244,7 +244,7 @@ WorkEvent Leasing::end_shard(Turn& turn, const Member& member, uint32_t shard,
   if (limit > 0 && counts.skipped > 0 && pass_.skipped_so_far() > limit) {
     return Error{ErrorCode::kBadData,
                  str("more than ", limit, " bad records (data.bad_records_max)"),
-                 pass_.range_text(shard), "mend the data, or raise data.bad_records_max"};
+                 pass_.range_text(shard), "correct the data, or raise data.bad_records_max"};
   }
   if (auto same = pass_.check_stream(shard); !same) return std::move(same).error();
   pass_.note_end(turn, shard, counts);
@@ -317,7 +317,7 @@ WorkEvent Leasing::count_failure(Turn& turn, const Member& member, const Error& 
       return {};  // the loss of the worker was reported already
     turn.notice(NoticeLevel::kWarning,
                 str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
-                    member.name(), ": ", error.what, "; it is tried again"));
+                    member.name(), ": ", error.what, "; the chief leases the shard again"));
     return {};
   }
   return Error{error.code,
@@ -325,8 +325,8 @@ WorkEvent Leasing::count_failure(Turn& turn, const Member& member, const Error& 
                    " times in a row: ", error.what),
                error.where.empty() ? pass_.range_text(shard) : error.where,
                error.hint.empty() && pass_.trains()
-                   ? "look at its records and at the workers' logs; train.quarantine = true leaves "
-                     "such a batch out"
+                   ? "check its records and the workers' logs; train.quarantine = true leaves such "
+                     "batches out"
                    : error.hint,
                error.id.empty() ? "DP-3402" : error.id};
 }
@@ -399,10 +399,18 @@ void Leasing::revoke_all(Turn& turn) {
   for (const uint32_t shard : table_.leased()) revoke_all(turn, shard);
 }
 
-void Leasing::revoke_idle(Turn& turn) {
+void Leasing::revoke_all(Turn& turn, Incarnation worker) {
+  for (const uint32_t shard : table_.held_by(worker)) {
+    defended(Defence::kChiefLeaseIdle);
+    revoke(turn, shard, worker);
+  }
+}
+
+void Leasing::revoke_idle(Turn& turn, bool stalled) {
   if (DP_MUTATE("no-lease-expiry")) return;
   const auto idle = table_.idle(turn.now_ns() - config_.lease_idle_ns,
-                                turn.now_ns() - config_.lease_stall_ns, config_.joining.in_order);
+                                stalled ? turn.now_ns() - config_.lease_stall_ns : INT64_MIN,
+                                config_.joining.in_order);
   for (const LeaseTable::Held& held : idle) {
     // A worker that sends nothing at all may have died. Then the time limit for its silence ends
     // the lease, and counts a failed attempt.

@@ -57,8 +57,11 @@ class Leasing {
   WorkEvent leave(Turn& turn, Member& member, bool died);
   /// Releases all leases of a member.
   void release_all(Turn& turn, const Member& member);
+  /// Revokes all leases of a worker.
+  void revoke_all(Turn& turn, Incarnation worker);
   /// Revokes leases for which no report, or no newly acknowledged batch, has arrived for too long.
-  void revoke_idle(Turn& turn);
+  /// `stalled`: also those without an acknowledged batch.
+  void revoke_idle(Turn& turn, bool stalled);
   /// Revokes all leases on a shard, or on all shards.
   void revoke_all(Turn& turn, uint32_t shard);
   void revoke_all(Turn& turn);

@@ -76,6 +76,7 @@ struct BodyText {
   }
   std::string operator()(const wire::Reject& m) const { return str("reject ", m.what); }
   std::string operator()(const wire::Heartbeat&) const { return "heartbeat"; }
+  std::string operator()(const wire::Floor& m) const { return str("floor ", m.batches); }
   std::string operator()(const wire::InputList& m) const {
     std::string text = "inputs";
     for (const wire::InputProcess& input : m.inputs)

@@ -115,7 +115,8 @@ TEST_CASE("a process joins only in the role of its key", "[chief][core][hostile]
       CHECK(refused[0].second.code == ErrorCode::kPermission);
       CHECK_THAT(refused[0].second.what,
                  Catch::Contains(str("`", wire::role_text(listed), "-0`")) &&
-                     Catch::Contains(str("acts as a ", wire::role_text(claimed))) &&
+                     Catch::Contains(str("in the list of keys, but the process claims the role ",
+                                         wire::role_text(claimed))) &&
                      Catch::Contains("DP-2715"));
       CHECK_THAT(refused[0].second.hint, Catch::Contains("downpour keys"));
     }

@@ -92,6 +92,10 @@ class Story {
     config_.job.eval.early_stop.patience = uint32_t(c.number("patience", 0));
     config_.job.eval.keep_best = c.has("keep_best");
     config_.job.train.quarantine = c.has("quarantine");
+    if (c.values.contains("staleness")) {
+      config_.job.train.mode = TrainMode::kBounded;
+      config_.job.train.staleness = c.number("staleness");
+    }
     if (c.has("skip_nan")) config_.job.train.on_nan = "skip";
     config_.job.data.bad_records_max = c.number("bad_records_max", 0);
     config_.job.train.checkpoint.every = {
@@ -310,6 +314,7 @@ class Story {
     if (verb == "goodbye") return wire::Goodbye{};
     if (verb == "leaves") return leave(worker_incarnation(i), c);
     if (verb == "heartbeat") return wire::Heartbeat{.incarnation = worker_incarnation(i)};
+    if (verb == "clock") return wire::Clock{.batches = std::stoul(c.word(3))};
     wire::Lease lease{.shard = {uint32_t(c.number("epoch")), uint32_t(c.number("shard"))},
                       .attempt = uint32_t(c.number("attempt", 1)),
                       .evaluation = uint32_t(c.number("evaluation"))};

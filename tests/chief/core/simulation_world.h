@@ -218,7 +218,9 @@ class World {
                    line->line.find("\"claimed\":0") == std::string::npos;
         moved_ += line->line.find("\"moved\"") != std::string::npos;
         cancelled_ += line->line.find("\"move_cancelled\"") != std::string::npos;
-        rollbacks_ += line->line.find("is not whole any more") != std::string::npos;
+        rollbacks_ += line->line.find(
+                          "is no longer complete at every partition, so its training continues") !=
+                      std::string::npos;
         expiries_ += line->line.find("\"expired\"") != std::string::npos ? 1 : 0;
       } else if (auto* finish = std::get_if<Finish>(&effect)) {
         finish_ = std::move(*finish);

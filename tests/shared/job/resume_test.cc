@@ -117,6 +117,9 @@ class KeyCollector {
   void number(const char* name, T& value, double /*min*/, double /*max*/) {
     text(name, value);
   }
+  void optional_number(const char* name, std::optional<uint64_t>& value, double /*max*/) {
+    text(name, value);
+  }
   template <typename T>
   void real(const char* name, T& value, Range /*range*/) {
     text(name, value);

@@ -105,27 +105,27 @@ TEST_CASE("keys of small tables take two bytes, keys of large tables take four",
 
 TEST_CASE("the decoder rejects bytes that are no batch, and names the fault", "[wire]") {
   CHECK(why_refused({}) == "batch: too short");
-  CHECK(why_refused_with(0, 1) == "batch: not one");
+  CHECK(why_refused_with(0, 1) == "batch: wrong magic number");
   CHECK(why_refused_with(4, 2) == "batch: unknown flags");
-  CHECK(why_refused_with(4, 1) == "batch: quarantined, with records");
+  CHECK(why_refused_with(4, 1) == "batch: a quarantined batch with records");
   CHECK(why_refused_with(kFloatsAt, 65537) == "batch: too many columns");
-  CHECK(why_refused_with(kFloatsAt, 65536) == "batch: ends in its columns");
+  CHECK(why_refused_with(kFloatsAt, 65536) == "batch: truncated in its columns");
   CHECK(why_refused_with(kBagsAt, 65536).starts_with("batch: "));
-  CHECK(why_refused_with(kTablesAt, 0) == "batch: a bag of a table that is not there");
+  CHECK(why_refused_with(kTablesAt, 0) == "batch: a bag of an unknown table");
   CHECK(why_refused_with(kRecordsAt, UINT32_MAX) ==
-        "batch: a bag without offsets has not a key a record");
+        "batch: a bag without offsets does not have one key per record");
   constexpr size_t kWidthAt = kHeadBytes, kFirstBagAt = kWidthAt + 4, kTableAt = kFirstBagAt + 24,
                    kOffsetsAt = kTableAt + 8 + 16, kKeysAt = kOffsetsAt + 12;
-  CHECK(why_refused_with(kWidthAt, UINT32_MAX) == "batch: ends in numbers");
-  CHECK(why_refused_with(kFirstBagAt, 1) == "batch: a bag of a table that is not there");
+  CHECK(why_refused_with(kWidthAt, UINT32_MAX) == "batch: truncated in numbers");
+  CHECK(why_refused_with(kFirstBagAt, 1) == "batch: a bag of an unknown table");
   CHECK(why_refused_with(kFirstBagAt + 4, 4) == "batch: unknown flags of a bag");
-  CHECK(why_refused_with(kFirstBagAt + 8, UINT32_MAX) == "batch: ends in keys");
-  CHECK(why_refused_with(kFirstBagAt + 8, 2) == "batch: offsets out of order");
-  CHECK(why_refused_with(kTableAt + 4, 2) == "batch: a key outside its table");
-  CHECK(why_refused_with(kTableAt + 4, UINT32_MAX).starts_with("batch: ends in"));
-  CHECK(why_refused_with(kOffsetsAt, 1) == "batch: offsets out of order");
-  CHECK(why_refused_with(kOffsetsAt + 4, 9) == "batch: offsets out of order");
-  CHECK(why_refused_with(kKeysAt, 3) == "batch: a key outside its table");
+  CHECK(why_refused_with(kFirstBagAt + 8, UINT32_MAX) == "batch: truncated in keys");
+  CHECK(why_refused_with(kFirstBagAt + 8, 2) == "batch: offsets are out of order");
+  CHECK(why_refused_with(kTableAt + 4, 2) == "batch: a key is outside its table");
+  CHECK(why_refused_with(kTableAt + 4, UINT32_MAX).starts_with("batch: truncated in"));
+  CHECK(why_refused_with(kOffsetsAt, 1) == "batch: offsets are out of order");
+  CHECK(why_refused_with(kOffsetsAt + 4, 9) == "batch: offsets are out of order");
+  CHECK(why_refused_with(kKeysAt, 3) == "batch: a key is outside its table");
   std::vector<uint8_t> longer = bytes_of(sample());
   longer.resize(longer.size() + 4);
   CHECK(why_refused(longer) == "batch: bytes after its end");

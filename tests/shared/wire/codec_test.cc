@@ -171,11 +171,11 @@ TEST_CASE("a body that contradicts its payloads is refused", "[wire]") {
   // with a handle, the keys frame may be absent
   CHECK(decoded(encoded(message), payloads_of(message)));
   message.envelope.request = {};
-  CHECK(why_refused(message) == "Push: no request id");
+  CHECK(why_refused(message) == "Push: the request id is missing");
   CHECK_THAT(why_refused({.body = Sealed{1}, .values = message.values}),
-             Catch::Contains("none belongs"));
+             Catch::Contains("an unexpected "));
   CHECK_THAT(why_refused({.body = Sealed{1}, .keys = sample_push().keys}),
-             Catch::Contains("none belongs"));
+             Catch::Contains("an unexpected "));
 }
 
 TEST_CASE("required fields and ranges are checked", "[wire]") {
@@ -184,7 +184,7 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
     change(std::get<Push>(message.body));
     return why_refused(message);
   };
-  CHECK(push_with([](Push& push) { push.worker = {}; }) == "Push: no worker");
+  CHECK(push_with([](Push& push) { push.worker = {}; }) == "Push: worker is missing");
   CHECK(push_with([](Push& push) { push.covered = {}; }) == "Push: push that covers no partition");
   CHECK(push_with([](Push& push) { push.covered.words.resize(1025); }) ==
         "Push: too many partitions");
@@ -199,14 +199,14 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
     return out ? std::string() : out.error().what;
   };
   CHECK(welcome_with([](Welcome&) {}).empty());
-  CHECK(welcome_with([](Welcome& w) { w.shard_bytes = 0; }) == "Welcome: shards of 0 bytes");
+  CHECK(welcome_with([](Welcome& w) { w.shard_bytes = 0; }) == "Welcome: shard size is 0 bytes");
   CHECK(welcome_with([](Welcome& w) { w.train_files[0].bytes = uint64_t{1} << 61; }) ==
         "Welcome: files of too many shards");
   CHECK(welcome_with([](Welcome& w) { w.lease_ns = -1; }) ==
         "Welcome: heartbeat or lease time not positive");
   CHECK(welcome_with([](Welcome& w) { w.heartbeat_ns = INT64_MAX; }) ==
         "Welcome: heartbeat or lease time above an hour");
-  CHECK(why_refused({.body = Hello{}}) == "Hello: no incarnation");
+  CHECK(why_refused({.body = Hello{}}) == "Hello: incarnation is missing");
   CHECK(why_refused({.body = Hello{.role = Role(4), .incarnation = Incarnation(1)}}) ==
         "Hello: role is unset or unknown");
   CHECK(why_refused({.body = Reject{.code = ErrorCode(13)}}) ==
@@ -220,20 +220,24 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
         "StatusReply: intervals of shards out of order");
   CHECK(why_refused({.body = InputList{{{0, Incarnation(1), ""}}}}) ==
         "InputList: an input process without incarnation or endpoint");
-  CHECK(why_refused({.body = ReadMore{}}) == "ReadMore: no reading");
+  CHECK(why_refused({.body = ReadMore{}}) == "ReadMore: shard read is missing");
   CHECK(why_refused({.body = ReadShard{.shard_read = 1, .window = 0}}) ==
-        "ReadShard: no batch may be under way");
+        "ReadShard: number of batches in flight is 0");
   CHECK(why_refused({.body = ReadBatch{.shard_read = 1, .piece = 2, .pieces = 2}}) ==
-        "ReadBatch: piece out of range");
+        "ReadBatch: piece is out of range");
   CHECK(why_refused({.body = ReadBatch{.shard_read = 1, .pieces = 257}}) ==
-        "ReadBatch: piece out of range");
+        "ReadBatch: piece is out of range");
+  CHECK(why_refused({.body = Clock{.batches = 3, .floor = 4}}) == "Clock: impossible clock");
+  CHECK(why_refused({.body = Clock{.batches = UINT64_MAX}}) == "Clock: impossible clock");
+  CHECK(why_refused({.body = Floor{UINT64_MAX}}) == "Floor: impossible floor");
 }
 
 TEST_CASE("a message of zeros is valid Cap'n Proto but never a harmful message", "[wire]") {
   const std::set<Kind> harmless{Kind::kAdopt,      Kind::kAdopted,       Kind::kLeaseRequest,
                                 Kind::kLeaseGrant, Kind::kStatusRequest, Kind::kStatusReply,
                                 Kind::kSaved,      Kind::kSealed,        Kind::kStop,
-                                Kind::kPushReply,  Kind::kFrozen,        Kind::kInputList};
+                                Kind::kPushReply,  Kind::kFrozen,        Kind::kInputList,
+                                Kind::kClock,      Kind::kFloor};
   for (uint16_t number = 1; number <= kKindMax; ++number) {
     // one segment of one word: a null root, so that every field reads as its default
     std::vector<uint8_t> frame(kEnvelopeBytes + 16);

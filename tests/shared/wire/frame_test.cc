@@ -61,7 +61,7 @@ TEST_CASE("another protocol version is refused by its number, before the checksu
   const Result<FrameHeader> header = open_frame(frame);
   REQUIRE_FALSE(header);
   CHECK(header.error().code == ErrorCode::kUnsupported);
-  CHECK(header.error().what == "the peer speaks protocol 2, this build 1");
+  CHECK(header.error().what == "the peer speaks protocol 2, but this build speaks protocol 1");
 }
 
 TEST_CASE("kinds have names and unknown ones are refused", "[wire]") {

@@ -304,6 +304,12 @@ class RandomMessages {
       }
       case Kind::kReadEnd:
         return ReadEnd{word() | 1, counts(), word()};
+      case Kind::kClock: {
+        const uint64_t batches = word() >> 11;
+        return Clock{.batches = batches, .floor = batches / 2, .sent_ns = int64_t(word() >> 1)};
+      }
+      case Kind::kFloor:
+        return Floor{word() >> 11, int64_t(word() >> 1)};
       case Kind::kReadFailed:
         return ReadFailed{word() | 1, code(), prose(), prose(), prose(), prose(), coin(), number()};
     }

@@ -156,9 +156,10 @@ TEST_CASE("a shard read begins at the requested batch", "[worker][input]") {
 TEST_CASE("a request with another plan and an unknown shard read are refused", "[worker][input]") {
   Desk desk;
   CHECK(refusal(desk.ask(kAnn, 7, 4, 0, kPlan + 1)) ==
-        "the reading was asked for under another plan than this input process's");
+        "the shard read belongs to another plan than this input process uses");
   CHECK(desk.fx.reads.empty());
-  CHECK(refusal(desk.more(kAnn, 8, 3)) == "a reading that is not known here: ask again");
+  CHECK(refusal(desk.more(kAnn, 8, 3)) ==
+        "this input process does not know the shard read: ask again");
   CHECK(desk.more(kAnn, 8, 3, /*stop=*/true).sends.empty());
 }
 
@@ -178,7 +179,7 @@ TEST_CASE("a shard read is dropped when it is stopped, idle, or its worker is go
   CHECK(desk.tick().closes.empty());
   desk.now_ns = 120 * kSecond;
   CHECK(desk.tick().closes == std::vector{id});
-  CHECK(refusal(desk.fx) == "the reading was dropped: ask again");
+  CHECK(refusal(desk.fx) == "the input process dropped the shard read: ask again");
   desk.ask(kBob, 1);
   desk.fx.clear();
   desk.shard_reads.on_peer_gone(kBob, desk.fx);
@@ -190,11 +191,12 @@ TEST_CASE("a new request replaces a shard read that has been idle for long, if t
   Desk desk({.shard_reads_max = 2, .spare_ns = 10 * kSecond});
   desk.ask(kAnn, 1);
   desk.ask(kAnn, 2);
-  CHECK(refusal(desk.ask(kBob, 1)).find("readings already") != std::string::npos);
+  CHECK(refusal(desk.ask(kBob, 1)).find("open shard reads, which is the maximum") !=
+        std::string::npos);
   desk.now_ns = 11 * kSecond;
   desk.more(kAnn, 1, 0);
   CHECK(desk.ask(kBob, 1).reads.size() == 1);
-  CHECK(refusal(desk.more(kAnn, 2, 0)).find("not known") != std::string::npos);
+  CHECK(refusal(desk.more(kAnn, 2, 0)).find("does not know the shard read") != std::string::npos);
   CHECK(refusal(desk.more(kAnn, 1, 0)).empty());
 }
 

@@ -389,7 +389,7 @@ TEST_CASE("a lost grant is requested again under the same request id", "[worker]
                                .heartbeat_ns = kSecond,
                                .lease_ns = 3 * kSecond});
   h.fx.clear();
-  h.core.configure(0, h.tables, 2, 60 * kSecond, h.fx);
+  h.core.configure(0, {.tables = h.tables, .in_flight = 2, .chief_silence_ns = 60 * kSecond}, h.fx);
   h.from(kChief, h.view(2));
   const RequestId request = h.fx.sends.at(0).message.envelope.request;
   h.tick(4 * kSecond);
@@ -420,7 +420,8 @@ TEST_CASE(
   Harness h;
   h.begin();
   h.tick(kSecond);
-  h.from(kChief, wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"});
+  h.from(kChief,
+         wire::Reject{ErrorCode::kUnavailable, "the chief does not know this process: send Hello"});
   REQUIRE(h.fx.sends.size() == 1);
   const auto& hello = std::get<wire::Hello>(h.fx.sends[0].message.body);
   CHECK(hello.incarnation == Incarnation{77});

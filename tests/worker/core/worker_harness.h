@@ -55,7 +55,7 @@ struct Harness {
   }
   // Brings the core to the state in which it is welcomed and configured, has a view, and holds the
   // lease.
-  void begin(uint32_t owners = 2, uint32_t in_flight = 2) {
+  void begin(uint32_t owners = 2, uint32_t in_flight = 2, std::optional<uint64_t> staleness = {}) {
     core.start(now_ns, fx);
     REQUIRE(std::holds_alternative<wire::Hello>(fx.sends.at(0).message.body));
     from(kChief, wire::Welcome{.job = "job",
@@ -65,7 +65,12 @@ struct Harness {
                                .lease_ns = 3 * kSecond});
     REQUIRE(fx.welcomed);
     fx.clear();
-    core.configure(now_ns, tables, in_flight, 60 * kSecond, fx);
+    core.configure(now_ns,
+                   {.tables = tables,
+                    .in_flight = in_flight,
+                    .staleness = staleness,
+                    .chief_silence_ns = 60 * kSecond},
+                   fx);
     from(kChief, view(owners));
     REQUIRE(fx.sends.size() == 1);
     REQUIRE(std::holds_alternative<wire::LeaseRequest>(fx.sends[0].message.body));

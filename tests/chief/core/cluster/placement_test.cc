@@ -34,11 +34,11 @@ TEST_CASE("a checkpoint that lacks a partition, or has a chain without its whole
   CHECK(check_images({{zero}, {one}}, 2));
   CHECK(check_images({{zero}, {one, next}}, 2));
   CHECK(check_images({{zero}}, 2).error().what ==
-        "the checkpoint has images of 1 partitions, this job has 2");
+        "the checkpoint has images of 1 partitions, but this job has 2");
   for (const auto& second : std::vector<std::vector<wire::ImageRef>>{
            {}, {zero}, {next}, {one, zero}, {next, one}, {one, next, next}}) {
     CHECK(check_images({{zero}, second}, 2).error().what ==
-          "the checkpoint has no chain of images of partition 1");
+          "the checkpoint has no valid image chain for partition 1");
   }
 }
 

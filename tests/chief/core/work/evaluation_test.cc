@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "chief/core/metrics_merge.h"
 #include "chief/core/work/prediction.h"
+#include "shared/metrics/merge_outputs.h"
 
 namespace downpour::chief {
 namespace {
@@ -31,8 +31,8 @@ TEST_CASE("an evaluation's bits do not depend on the order of its reports", "[ch
 
 TEST_CASE("an invalid histogram of a peer is skipped", "[chief][core]") {
   std::vector<OutputMetrics> sums;
-  merge_metrics(sums, {{.sums = {.weight = 1}, .auc = {{5, 1, 0}, {4, 1, 0}}}});
-  merge_metrics(sums, {{.sums = {.weight = 1}, .auc = {{kAucBuckets, 1, 0}}}});
+  merge_outputs(sums, {{.sums = {.weight = 1}, .auc = {{5, 1, 0}, {4, 1, 0}}}});
+  merge_outputs(sums, {{.sums = {.weight = 1}, .auc = {{kAucBuckets, 1, 0}}}});
   CHECK(sums[0] == OutputMetrics{});
 }
 

@@ -1,4 +1,4 @@
-// Merges metrics that peers sent, after checking them.
+// Merges the metrics of several outputs, which a peer may have sent.
 #pragma once
 
 #include <vector>
@@ -6,7 +6,7 @@
 #include "shared/metrics/auc.h"
 #include "shared/metrics/metrics.h"
 
-namespace downpour::chief {
+namespace downpour {
 
 /// Returns true if the buckets are ascending and in range.
 inline bool is_histogram(const std::vector<AucBucket>& buckets) {
@@ -18,9 +18,9 @@ inline bool is_histogram(const std::vector<AucBucket>& buckets) {
   return true;
 }
 
-/// Merges output by output; `into` grows to the longer list. Outputs with an invalid histogram are
-/// skipped.
-inline void merge_metrics(std::vector<OutputMetrics>& into,
+/// Adds `from` to `into`, output by output; `into` grows to the longer list. Outputs with an
+/// invalid histogram are skipped.
+inline void merge_outputs(std::vector<OutputMetrics>& into,
                           const std::vector<OutputMetrics>& from) {
   if (into.size() < from.size()) into.resize(from.size());
   for (size_t i = 0; i < from.size(); ++i) {
@@ -28,4 +28,4 @@ inline void merge_metrics(std::vector<OutputMetrics>& into,
   }
 }
 
-}  // namespace downpour::chief
+}  // namespace downpour
