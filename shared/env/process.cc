@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sched.h>
@@ -123,6 +124,11 @@ void prefer_throughput() {
   }
   const sched_param none{};
   if (busy <= kLooks / 2) sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+std::string program_dir() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
 std::string host_name() {

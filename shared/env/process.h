@@ -32,6 +32,8 @@ ProcessUsage process_usage();
 void prefer_throughput();
 
 std::string host_name();
+/// Returns the folder of the running program. All of Downpour's programs are in one folder.
+std::string program_dir();
 uint32_t process_id();
 /// Returns 64 random bits from the kernel, never 0. Only for incarnations and run ids.
 uint64_t random_id();

@@ -12,6 +12,7 @@
 #include "shared/base/check.h"
 #include "shared/base/str.h"
 #include "shared/base/units.h"
+#include "shared/env/process.h"
 #include "shared/synth/synth.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
@@ -26,12 +27,6 @@ model     = { preset = "logistic_regression" }
 optimizer = { type = "ftrl", learning_rate = 0.1 }
 train     = { epochs = 1, batch_size = 256 }
 )";
-
-std::string program_dir() {
-  std::string path(4096, 0);
-  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  return size <= 0 ? "." : path.substr(0, path.rfind('/', size_t(size)));
-}
 
 /// Returns the number after `key` in a file of /proc/PID; 0 if the key is missing.
 uint64_t proc_number(pid_t pid, const char* file, const std::string& key) {

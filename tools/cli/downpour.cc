@@ -11,21 +11,19 @@
 namespace {
 
 constexpr const char* kExamples =
-    "Examples:\n"
-    "  downpour synth clicks.tsv --rows 1000000        make click data to play with\n"
-    "  downpour train clicks.tsv                       train a model on a file\n"
-    "  downpour train job.toml --ps 2 --workers 2      train a job on processes of this machine\n"
-    "  downpour eval runs/clicks --data more.tsv       how good is it\n"
-    "  downpour predict runs/clicks --data new.tsv     what does it say\n"
-    "  downpour VERB --help                            more about a verb";
+    "Examples:\n  downpour synth clicks.tsv --rows 1000000        generate click data\n  downpour "
+    "train clicks.tsv                       train a model on a file\n  downpour train job.toml "
+    "--ps 2 --workers 2      train a job with several local processes\n  downpour eval runs/clicks "
+    "--data more.tsv       evaluate the model\n  downpour predict runs/clicks --data new.tsv     "
+    "write predictions\n  downpour VERB --help                            show the flags of a verb";
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace downpour;  // NOLINT: main only
   CLI::App app{
-      "Downpour trains models with huge sparse variables: parameter servers, workers and a chief, "
-      "every record exactly once."};
+      "Downpour trains models with very large sparse variables on parameter servers and workers, "
+      "and applies every record exactly once per epoch."};
   app.set_version_flag("--version", kBuildVersion);
   app.require_subcommand(1);
   app.footer(kExamples);
@@ -39,6 +37,7 @@ int main(int argc, char** argv) {
   tools::add_shard(app, status);
   tools::add_sim(app, status);
   tools::add_bench(app, status);
+  tools::add_node(app, status);
   tools::add_keys(app, status);
   tools::add_explain(app, status);
   tools::add_version(app, status);
@@ -47,12 +46,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     Error said{ErrorCode::kUsage, error.what(), "",
-               "downpour --help shows the verbs; downpour VERB --help its flags", ""};
+               "downpour --help shows the verbs; downpour VERB --help shows the flags of a verb",
+               ""};
     std::vector<std::string> verbs;
     for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
     if (argc > 1 && argv[1][0] != '-' &&
         std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end()) {
-      said.what = str("`", argv[1], "` is no verb");
+      said.what = str("`", argv[1], "` is not a verb");
       if (const std::string near = nearest_name(argv[1], verbs); !near.empty())
         said.hint = str("did you mean `", near, "`? downpour --help shows the verbs");
     }

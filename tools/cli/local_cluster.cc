@@ -13,6 +13,7 @@
 
 #include "shared/base/units.h"
 #include "shared/env/beneath.h"
+#include "shared/env/process.h"
 #include "shared/env/storage.h"
 
 namespace downpour::tools {
@@ -31,7 +32,7 @@ std::string last_line(const std::string& path) {
 
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status))
-    return str("was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+    return str("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
   return str("ended with status ", WEXITSTATUS(status));
 }
 
@@ -43,11 +44,6 @@ int stop_signal_of(int status) {
 }
 
 }  // namespace
-
-std::string program_dir() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
-}
 
 std::string LocalCluster::Process::role_name() const {
   return is_ps() ? "ps" : role == wire::Role::kInput ? "input" : "worker";
@@ -117,7 +113,7 @@ Result<void> LocalCluster::spawn(Process& process) {
   if (access(path.c_str(), X_OK) != 0) {
     return Error{ErrorCode::kUnavailable,
                  str(process.is_ps() ? "downpour-ps" : "downpour-worker",
-                     " is not in the folder of downpour"),
+                     " is not in the same folder as downpour"),
                  path, "build or install all of Downpour's programs in one folder"};
   }
   const int disposition = process.starts == 0 ? O_TRUNC : O_APPEND;
@@ -186,7 +182,7 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
   process.last_words =
       str(process.name(), " ", how_it_ended(status), line.empty() ? "" : ": ", line);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-    notices.push_back(str(process.name(), " left, as it was asked to"));
+    notices.push_back(str(process.name(), " exited as requested"));
     return {};
   }
   if (stop_signal_of(status) != 0) {
@@ -198,7 +194,7 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
     return {};
   }
   if (options_.restarts == 0 || !restart_mends(status)) {
-    notices.push_back(str(process.last_words, "; it is not started again"));
+    notices.push_back(str(process.last_words, "; it is not restarted"));
     return {};
   }
   const auto start_at_ns = process.policy.on_ended(now_ns, progress);
@@ -206,12 +202,12 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
     return Error{
         ErrorCode::kUnavailable,
         str(process.name(), " ended ", options_.restarts + 1,
-            " times in a row, and the job made no progress in between: ", process.last_words),
+            " times in a row without progress of the job in between: ", process.last_words),
         process.log, "the log has the reason; the same command resumes from the newest checkpoint",
         "DP-4004"};
   }
   process.start_at_ns = *start_at_ns;
-  notices.push_back(str(process.last_words, "; it is started again"));
+  notices.push_back(str(process.last_words, "; it is restarted"));
   return {};
 }
 
@@ -230,7 +226,7 @@ Result<void> LocalCluster::check_left() const {
     return Error{
         permanent_error(last->last_status).value_or(ErrorCode::kPeersLost),
         str("no ", role == wire::Role::kPs ? "ps" : "worker", " is left: ", last->last_words),
-        last->log, "the same command goes on from the last checkpoint"};
+        last->log, "the same command resumes from the last checkpoint"};
   }
   return {};
 }

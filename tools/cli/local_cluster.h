@@ -85,7 +85,4 @@ class LocalCluster {
   bool ending_ = false;
 };
 
-/// Returns the folder of the running program.
-std::string program_dir();
-
 }  // namespace downpour::tools

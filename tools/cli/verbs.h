@@ -46,6 +46,7 @@ void add_data(CLI::App& app, int& status);
 void add_shard(CLI::App& app, int& status);
 void add_sim(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
+void add_node(CLI::App& app, int& status);
 void add_keys(CLI::App& app, int& status);
 void add_version(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);

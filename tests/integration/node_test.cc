@@ -1,0 +1,123 @@
+// `downpour node`: the processes of a cluster that TF_CONFIG describes.
+#include <arpa/inet.h>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/counter_rows.h"
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int kRows = 640;
+
+/// Returns an address of this machine that no process uses.
+std::string free_address() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  ::close(fd);
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
+void make_job(const ScratchDir& dir) {
+  std::string text;
+  for (int i = 0; i < kRows; ++i) text += counter_row(i);
+  dir.write("rows.svm", text);
+  dir.write("job.toml",
+            "run_dir = \"run\"\npartitions = 16\n"
+            "data = { source = \"rows.svm\", format = \"libsvm\" }\n" +
+                counter_model() + "train = { epochs = 2, batch_size = 16, reduction = \"sum\" }\n");
+  const Ended keys = Program("downpour", {"keys", dir / "keys"}, dir.path()).wait();
+  REQUIRE(keys.status == 0);
+}
+
+std::unique_ptr<Program> start(const ScratchDir& dir, const std::string& name, Json config,
+                               const std::string& type, int index) {
+  config["task"] = {{"type", type}, {"index", index}};
+  ::setenv("TF_CONFIG", config.dump().c_str(), 1);
+  const std::string folder = dir / name;
+  ::mkdir(folder.c_str(), 0700);
+  auto program = std::make_unique<Program>(
+      "downpour", std::vector<std::string>{"node", dir / "job.toml", "--keys", dir / "keys"},
+      folder);
+  ::unsetenv("TF_CONFIG");
+  return program;
+}
+
+void check_trained(const ScratchDir& dir, std::map<std::string, std::unique_ptr<Program>>& nodes) {
+  for (auto& [name, node] : nodes) {
+    const Ended ended = node->wait(120);
+    INFO(name << ": " << ended.err);
+    CHECK(ended.status == 0);
+  }
+  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{2, kRows}});
+}
+
+}  // namespace
+
+TEST_CASE("a chief, ps and workers start from TF_CONFIG", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir);
+  const Json config = {{"cluster",
+                        {{"chief", {free_address()}},
+                         {"ps", {free_address(), free_address()}},
+                         {"worker", {free_address(), free_address()}},
+                         {"evaluator", {"somewhere:1"}}}}};
+  std::map<std::string, std::unique_ptr<Program>> nodes;
+  for (const int i : {0, 1})
+    nodes["ps" + std::to_string(i)] = start(dir, "ps" + std::to_string(i), config, "ps", i);
+  for (const int i : {0, 1})
+    nodes["worker" + std::to_string(i)] =
+        start(dir, "worker" + std::to_string(i), config, "worker", i);
+  nodes["chief"] = start(dir, "chief", config, "chief", 0);
+  nodes["evaluator"] = start(dir, "evaluator", config, "evaluator", 0);
+  check_trained(dir, nodes);
+}
+
+TEST_CASE("worker 0 of a cluster without a chief also runs the chief", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir);
+  const Json config = {
+      {"cluster", {{"ps", {free_address()}}, {"worker", {free_address(), free_address()}}}}};
+  std::map<std::string, std::unique_ptr<Program>> nodes;
+  nodes["ps0"] = start(dir, "ps0", config, "ps", 0);
+  for (const int i : {0, 1})
+    nodes["worker" + std::to_string(i)] =
+        start(dir, "worker" + std::to_string(i), config, "worker", i);
+  check_trained(dir, nodes);
+}
+
+TEST_CASE("a wrong TF_CONFIG ends the process with the part that is wrong", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir);
+  ::setenv("TF_CONFIG", R"({"cluster":{"ps":["a:1"]},"task":{"type":"ps","index":4}})", 1);
+  const Ended ended = Program("downpour", {"node", dir / "job.toml"}, dir.path()).wait();
+  ::unsetenv("TF_CONFIG");
+  CHECK(ended.status == 78);
+  CHECK(ended.err.find("index 4 is not in cluster.ps") != std::string::npos);
+  CHECK(ended.err.find("TF_CONFIG: task.index") != std::string::npos);
+}
+
+TEST_CASE("without TF_CONFIG the job trains in one process", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir);
+  const Ended ended = Program("downpour", {"node", dir / "job.toml"}, dir.path()).wait(120);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{2, kRows}});
+}
+
+}  // namespace downpour::testing

@@ -1,0 +1,127 @@
+#include "tools/cli/tf_config.h"
+
+#include <catch2/catch.hpp>
+
+namespace downpour::tools {
+namespace {
+
+// As Kubeflow's TFJob controller writes it.
+constexpr const char* kTfJob =
+    R"({"cluster":{"chief":["downpour-chief-0.ml.svc:2222"],"evaluator":["downpour-evaluator-0.ml.svc:2222"],)"
+    R"("ps":["downpour-ps-0.ml.svc:7000","downpour-ps-1.ml.svc:7000"],)"
+    R"("worker":["downpour-worker-0.ml.svc:2222","downpour-worker-1.ml.svc:2222"]},)"
+    R"("task":{"type":"worker","index":1},"environment":"cloud"})";
+// The same with dynamic workers: each worker sees itself and the ps.
+constexpr const char* kDynamic =
+    R"({"cluster":{"worker":{"1":"downpour-worker-1.ml.svc.cluster.local:2222"},)"
+    R"("ps":["downpour-ps-0.ml.svc.cluster.local:7000","downpour-ps-1.ml.svc.cluster.local:7000"]},)"
+    R"("task":{"type":"worker","index":1}})";
+
+NodePlan planned(const std::string& text, const std::string& chief = "") {
+  const auto config = parse_tf_config(text);
+  if (!config) FAIL(config.error().what);
+  const auto plan = plan_node(*config, chief);
+  if (!plan) FAIL(plan.error().what);
+  return *plan;
+}
+
+Error refused(const std::string& text, const std::string& chief = "") {
+  const auto config = parse_tf_config(text);
+  if (!config) return config.error();
+  const auto plan = plan_node(*config, chief);
+  REQUIRE_FALSE(plan);
+  return plan.error();
+}
+
+std::string with_task(const std::string& task) {
+  return R"({"cluster":{"chief":["a:1"],"ps":["b:2","c:3"],"worker":["d:4"]},"task":)" + task + "}";
+}
+
+TEST_CASE("a cluster with a chief, as TFJob describes it", "[tf_config]") {
+  const NodePlan worker = planned(kTfJob);
+  CHECK(worker.role == wire::Role::kWorker);
+  CHECK(worker.index == 1);
+  CHECK(worker.chief == "downpour-chief-0.ml.svc:2222");
+  CHECK_FALSE(worker.with_chief);
+
+  const NodePlan chief = planned(with_task(R"({"type":"chief","index":0})"));
+  CHECK(chief.role == wire::Role::kChief);
+  CHECK(chief.bind == "0.0.0.0:1");
+  CHECK(chief.ps == 2);
+  CHECK(chief.workers == 1);
+  const NodePlan ps = planned(with_task(R"({"type":"ps","index":"1"})"));  // a string, too
+  CHECK(ps.role == wire::Role::kPs);
+  CHECK(ps.index == 1);
+  CHECK(ps.chief == "a:1");
+  CHECK(ps.bind == "0.0.0.0:3");
+  CHECK(ps.host == "c");
+}
+
+TEST_CASE("a process on the loopback interface listens only there", "[tf_config]") {
+  const NodePlan chief = planned(
+      R"({"cluster":{"master":["127.0.0.1:5"],"ps":["localhost:6"]},"task":{"type":"master","index":0}})");
+  CHECK(chief.bind == "127.0.0.1:5");
+}
+
+TEST_CASE("worker 0 also runs the chief of a cluster without one", "[tf_config]") {
+  const std::string cluster = R"({"cluster":{"ps":["p:9"],"worker":["d:4","e:5"]},"task":)";
+  const NodePlan first = planned(cluster + R"({"type":"worker","index":0}})");
+  CHECK(first.with_chief);
+  CHECK(first.chief == "d:4");
+  CHECK(first.bind == "0.0.0.0:4");
+  CHECK(first.workers == 2);
+  const NodePlan second = planned(cluster + R"({"type":"worker","index":1}})");
+  CHECK_FALSE(second.with_chief);
+  CHECK(second.chief == "d:4");
+}
+
+TEST_CASE("with dynamic workers the chief's address comes from DOWNPOUR_CHIEF", "[tf_config]") {
+  CHECK(planned(kDynamic, "boss:7").chief == "boss:7");
+  CHECK(planned(kDynamic, "boss:7").index == 1);
+  const Error error = refused(kDynamic);
+  CHECK(error.what.find("neither a chief nor worker 0") != std::string::npos);
+  CHECK(error.hint.find("DOWNPOUR_CHIEF") != std::string::npos);
+  CHECK(exit_code(error.code) == 78);
+}
+
+TEST_CASE("an error quotes the part that is wrong", "[tf_config]") {
+  const auto says = [](const std::string& text, const std::string& what, const std::string& where) {
+    const Error error = refused(text);
+    CAPTURE(text, error.what, error.where);
+    CHECK(error.what.find(what) != std::string::npos);
+    CHECK(error.where == where);
+    CHECK(exit_code(error.code) == 78);
+  };
+  says(R"({"cluster": {"ps": [})", "at byte 20: `}`", "TF_CONFIG");
+  says("{", "the text ends there", "TF_CONFIG");
+  says("[]", "`cluster` is missing", "TF_CONFIG: cluster");
+  says(R"({"cluster":{}})", "`task` is missing", "TF_CONFIG: task");
+  says(with_task(R"({"type":"boss","index":0})"), R"("boss" is not a type)",
+       "TF_CONFIG: task.type");
+  says(with_task(R"({"index":0})"), "type of this task is missing", "TF_CONFIG: task.type");
+  says(with_task(R"({"type":"ps"})"), "index of this task is missing", "TF_CONFIG: task.index");
+  says(with_task(R"({"type":"ps","index":-1})"), "-1 is not an index", "TF_CONFIG: task.index");
+  says(with_task(R"({"type":"ps","index":"x"})"), "`x` is not an index", "TF_CONFIG: task.index");
+  says(with_task(R"({"type":"ps","index":2})"),
+       "index 2 is not in cluster.ps, which has 2 addresses", "TF_CONFIG: task.index");
+  says(with_task(R"({"type":"chief","index":1})"), "there is no chief 1", "TF_CONFIG: task.index");
+  const auto cluster = [](const std::string& body) {
+    return R"({"cluster":{)" + body + R"(},"task":{"type":"worker","index":0}})";
+  };
+  says(cluster(R"("worker":["a:1"],"ps":["a:1"])"), "the address a:1 is given twice",
+       "TF_CONFIG: cluster.ps[0]");
+  says(cluster(R"("worker":["a"])"), R"("a" is not HOST:PORT)", "TF_CONFIG: cluster.worker[0]");
+  says(cluster(R"("worker":["a:0"])"), "is not HOST:PORT", "TF_CONFIG: cluster.worker[0]");
+  says(cluster(R"("worker":["a:70000"])"), "is not HOST:PORT", "TF_CONFIG: cluster.worker[0]");
+  says(cluster(R"("worker":[7])"), "7 is not an address", "TF_CONFIG: cluster.worker[0]");
+  says(cluster(R"("worker":7)"), "neither a list nor an object", "TF_CONFIG: cluster.worker");
+  says(cluster(R"("worker":{"1":"a:1","01":"b:1"})"), "index 1 is given twice",
+       "TF_CONFIG: cluster.worker.1");
+  says(cluster(R"("gpu":["a:1"])"), "`gpu` is not a type", "TF_CONFIG: cluster.gpu");
+  says(cluster(R"("chief":["a:1","b:1"],"worker":["c:1"])"), "more than one chief",
+       "TF_CONFIG: cluster.chief");
+  says(cluster(R"("worker":["a:1"])"), "the cluster has no ps", "TF_CONFIG: cluster.ps");
+}
+
+}  // namespace
+}  // namespace downpour::tools

@@ -1,0 +1,147 @@
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "shared/base/error_text.h"
+#include "shared/env/process.h"
+#include "tools/cli/tf_config.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour::tools {
+namespace {
+
+struct NodeFlags {
+  std::string job;
+  std::string keys;
+  bool insecure = false;
+  std::string threads;
+  std::vector<std::string> set;
+};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Replaces this process by another of Downpour's programs. Returns only an error.
+Error become(const std::string& program, std::vector<std::string> arguments) {
+  const std::string path = str(program_dir(), "/", program);
+  arguments.insert(arguments.begin(), program);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  ::execv(path.c_str(), pointers.data());
+  return Error{ErrorCode::kNoInput, str("the program can't be started: ", std::strerror(errno)),
+               path, "install all of Downpour's programs in one folder"};
+}
+
+std::vector<std::string> key_flags(const NodeFlags& flags) {
+  if (flags.insecure) return {"--insecure"};
+  if (flags.keys.empty()) return {};
+  return {"--keys", flags.keys};
+}
+
+/// Returns the arguments of a ps or worker.
+std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan& plan) {
+  std::vector<std::string> arguments = {"--chief",       plan.chief,          "--index",
+                                        str(plan.index), "--connect-timeout", "60"};
+  for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
+  if (!flags.threads.empty()) {
+    arguments.emplace_back("--threads");
+    arguments.push_back(flags.threads);
+  }
+  if (plan.role != wire::Role::kPs) return arguments;
+  for (std::string flag : {std::string("--bind"), plan.bind, std::string("--advertise"), plan.host})
+    arguments.push_back(std::move(flag));
+  return arguments;
+}
+
+std::vector<std::string> chief_arguments(const NodeFlags& flags, const NodePlan& plan) {
+  std::vector<std::string> arguments = {flags.job, "--bind", plan.bind};
+  for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
+  std::vector<std::string> set = flags.set;
+  set.push_back(str("cluster.ps=", plan.ps));
+  if (plan.workers > 0) set.push_back(str("cluster.workers=", plan.workers));
+  for (std::string& one : set) {
+    arguments.emplace_back("--set");
+    arguments.push_back(std::move(one));
+  }
+  return arguments;
+}
+
+Error run_local(const NodeFlags& flags) {
+  std::fputs("node: TF_CONFIG is not set: trains in this process\n", stderr);
+  std::vector<std::string> arguments = {"train", flags.job};
+  for (const std::string& one : flags.set) {
+    arguments.emplace_back("--set");
+    arguments.push_back(one);
+  }
+  return become("downpour", std::move(arguments));
+}
+
+/// Starts the worker of a process that also runs the chief. It ends with the chief.
+Result<void> start_worker(const NodeFlags& flags, const NodePlan& plan) {
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0)
+    return Error{ErrorCode::kIo, str("no process can be started: ", std::strerror(errno))};
+  if (child > 0) return {};
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(exit_code(ErrorCode::kPeersLost));
+  ::_exit(report_error(become("downpour-worker", member_arguments(flags, plan))));
+}
+
+/// Returns the exit status, if this process does not become another program.
+Result<int> run_node(const NodeFlags& flags) {
+  const std::string text = environment("TF_CONFIG");
+  if (text.empty()) return run_local(flags);
+  DP_TRY(const TfConfig config, parse_tf_config(text));
+  if (config.task == TfConfig::Task::kEvaluator) {
+    std::fputs("node: an evaluator has nothing to do: the workers evaluate (eval.source)\n",
+               stderr);
+    return 0;
+  }
+  DP_TRY(const NodePlan plan, plan_node(config, environment("DOWNPOUR_CHIEF")));
+  if (plan.with_chief) DP_TRY_VOID(start_worker(flags, plan));
+  if (plan.with_chief || plan.role == wire::Role::kChief)
+    return become("downpour-chief", chief_arguments(flags, plan));
+  const bool ps = plan.role == wire::Role::kPs;
+  return become(ps ? "downpour-ps" : "downpour-worker", member_arguments(flags, plan));
+}
+
+}  // namespace
+
+void add_node(CLI::App& app, int& status) {
+  auto flags = std::make_shared<NodeFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "node",
+      "Run the chief, a ps or a worker, as the environment variable TF_CONFIG says; without it, "
+      "train in this process");
+  verb->add_option("job", flags->job, "Job file (.toml)")->required();
+  verb->add_option("--keys", flags->keys, "Folder with the keys of the job, or one key file")
+      ->group("Cluster");
+  verb->add_flag("--insecure", flags->insecure,
+                 "Use no keys: connections are not encrypted, and any process can join. Set it for "
+                 "all processes of the job or for none")
+      ->group("Cluster");
+  verb->add_option("--threads", flags->threads, "Number of threads of a ps or worker")
+      ->group("Resources");
+  verb->add_option("--set", flags->set, "Override any key of the job; only the chief uses it")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  verb->footer(
+      "Example:\n  TF_CONFIG='{\"cluster\": {\"chief\": [\"a:2222\"], \"ps\": [\"b:2222\"], "
+      "\"worker\": [\"c:2222\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}' downpour node "
+      "job.toml --keys keys");
+  verb->callback([flags, &status] {
+    const auto done = run_node(*flags);
+    status = done ? *done : report_error(done.error());
+  });
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,47 @@
+// TF_CONFIG: the description of a cluster that TensorFlow's launchers, such as Kubeflow's TFJob,
+// give to each process (https://www.tensorflow.org/guide/distributed_training#TF_CONFIG).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::tools {
+
+/// Addresses (HOST:PORT) by index. A list of n addresses has the indices 0 to n - 1; an object, as
+/// dynamic workers have, lists only some indices.
+using Addresses = std::map<uint32_t, std::string>;
+
+struct TfConfig {
+  std::string chief;  // "chief" or "master"; empty: none
+  Addresses ps, workers;
+  enum class Task : uint8_t { kChief, kPs, kWorker, kEvaluator };
+  Task task = Task::kWorker;
+  uint32_t index = 0;
+};
+
+/// Parses the JSON text. Evaluators in the cluster are ignored. Errors: kConfig, which quotes the
+/// part that is wrong: no JSON, an unknown type of task, an address without port or given twice, an
+/// index that is not in the cluster.
+Result<TfConfig> parse_tf_config(std::string_view text);
+
+/// What one process of the cluster runs.
+struct NodePlan {
+  wire::Role role = wire::Role::kWorker;
+  uint32_t index = 0;
+  bool with_chief = false;       // worker 0 of a cluster without a chief also runs the chief
+  std::string chief;             // address of the chief
+  std::string bind;              // address at which a chief or ps listens
+  std::string host;              // chief, ps: host name that others use for it
+  uint32_t ps = 0, workers = 0;  // in the cluster; 0: this process does not see them
+};
+
+/// Returns what the process runs. `chief_address` is the value of DOWNPOUR_CHIEF; empty: not set.
+/// Errors: kConfig if the address of the chief is not known, or if the chief sees no ps.
+Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_address);
+
+}  // namespace downpour::tools
