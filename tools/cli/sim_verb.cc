@@ -393,6 +393,74 @@ int simulate(SimFlags flags) {
   return run_one(*simulator, flags, *faults, *selection);
 }
 
+/// Adds the flags that choose a built-in job. Options get the default group of the verb.
+void add_built_in_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Simulation");
+  verb.add_flag("--counter", flags.counter,
+                "The built-in counter model, whose weights must be the number of epochs");
+  verb.add_flag(
+      "--model", flags.model,
+      "The built-in model job: Adam, two tables and dense variables, values and optimizer "
+      "state checked");
+  verb.option_defaults()->group("Built-in job");
+  verb.add_option("--sharding", flags.size.sharding, "Of a built-in job: auto, file, data, off")
+      ->check(CLI::IsMember({"auto", "file", "data", "off"}));
+  verb.add_option("--files", flags.size.files, "Of a built-in job's data")
+      ->check(CLI::Range(1, 16));
+  verb.add_flag("--mix", flags.size.mix, "The files are sources of equal weight");
+  verb.add_flag("--program", flags.size.program, "A program writes the data");
+  verb.add_option("--cycle", flags.size.cycle, "Ranges of the data that a shard joins")
+      ->check(CLI::Range(1, 16));
+  verb.add_option("--window", flags.size.window, "Records of the shuffle's window (0: the shard)");
+  verb.add_option("--steps", flags.size.steps, "Batches after which the job ends (0: no limit)");
+}
+
+void add_cluster_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Simulation");
+  verb.add_option("--seed", flags.seed, "Decides everything; the same seed is the same run");
+  verb.add_option("--seeds", flags.seeds,
+                  "Many seeds, FIRST..LAST; a failing seed is shrunk and reported")
+      ->default_str("");
+  verb.add_option("--faults", flags.faults,
+                  "none, light, chaos, or a list: kill-ps=10m,drop=1%,power=1h,tiny-queues");
+  verb.add_option("--profile", flags.profile,
+                  "A built-in job with its faults, or all of them: chaos, moves, damage, ...")
+      ->default_str("");
+  verb.add_option("--ps", flags.ps, "Parameter servers (0: as the job says; counter: 4; model: 2)");
+  verb.add_option("--workers", flags.workers, "Workers (0: as the job says; counter: 8; model: 6)");
+  verb.add_option("--ps-cores", flags.ps_cores, "Cores of each ps (0: 1; model: 2)");
+  verb.add_option("--message-bytes", flags.message_bytes,
+                  "Rows of a worker's pull or push; larger ones are cut (0: 1 MiB; model: 96)");
+  verb.add_option("--inputs", flags.inputs,
+                  "Input processes (default: cluster.input_workers of the job; counter: 0)")
+      ->default_str("");
+  verb.add_option("--batch-ms", flags.batch_ms,
+                  "Milliseconds in which a worker computes a batch (0: chosen)");
+  verb.add_option("--limit", flags.limit_s,
+                  "Seconds of cluster time within which the job must end (0: none)");
+  verb.add_option("--trace", flags.trace, "Writes what happened for Perfetto or chrome://tracing")
+      ->default_str("");
+}
+
+void add_replay_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Replay");
+  verb.add_option("--without", flags.without, "Kinds of faults to leave out")->default_str("");
+  verb.add_option("--moments", flags.moments,
+                  "Only these of the seed's faults that happen at a moment")
+      ->default_str("");
+  verb.add_flag("--no-shrink", flags.no_shrink, "Report a failure with all its faults");
+  verb.add_option("--failures", flags.failures, "Ends a run of many seeds after so many failures");
+}
+
+void add_run_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Job");
+  verb.add_flag("--fresh", flags.fresh,
+                "Begin anew: removes what the run folder holds (without faults)");
+  verb.add_option("--set", flags.common.set, "Override any key of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 void add_sim(CLI::App& app, int& status) {
@@ -401,86 +469,10 @@ void add_sim(CLI::App& app, int& status) {
       app.add_subcommand("sim", "Train a job on a simulated cluster, with whatever goes wrong");
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job, "A job (.toml) or a data file")->default_str("");
-  verb->add_flag("--counter", flags->counter,
-                 "The built-in counter model, whose weights must be the number of epochs")
-      ->group("Simulation");
-  verb->add_flag(
-          "--model", flags->model,
-          "The built-in model job: Adam, two tables and dense variables, values and optimizer "
-          "state checked")
-      ->group("Simulation");
-  verb->add_option("--sharding", flags->size.sharding, "Of a built-in job: auto, file, data, off")
-      ->check(CLI::IsMember({"auto", "file", "data", "off"}))
-      ->group("Built-in job");
-  verb->add_option("--files", flags->size.files, "Of a built-in job's data")
-      ->check(CLI::Range(1, 16))
-      ->group("Built-in job");
-  verb->add_flag("--mix", flags->size.mix, "The files are sources of equal weight")
-      ->group("Built-in job");
-  verb->add_flag("--program", flags->size.program, "A program writes the data")
-      ->group("Built-in job");
-  verb->add_option("--cycle", flags->size.cycle, "Ranges of the data that a shard joins")
-      ->check(CLI::Range(1, 16))
-      ->group("Built-in job");
-  verb->add_option("--window", flags->size.window, "Records of the shuffle's window (0: the shard)")
-      ->group("Built-in job");
-  verb->add_option("--steps", flags->size.steps, "Batches after which the job ends (0: no limit)")
-      ->group("Built-in job");
-  verb->add_option("--seed", flags->seed, "Decides everything; the same seed is the same run")
-      ->group("Simulation");
-  verb->add_option("--seeds", flags->seeds,
-                   "Many seeds, FIRST..LAST; a failing seed is shrunk and reported")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--faults", flags->faults,
-                   "none, light, chaos, or a list: kill-ps=10m,drop=1%,power=1h,tiny-queues")
-      ->group("Simulation");
-  verb->add_option("--profile", flags->profile,
-                   "A built-in job with its faults, or all of them: chaos, moves, damage, ...")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--ps", flags->ps,
-                   "Parameter servers (0: as the job says; counter: 4; model: 2)")
-      ->group("Simulation");
-  verb->add_option("--workers", flags->workers,
-                   "Workers (0: as the job says; counter: 8; model: 6)")
-      ->group("Simulation");
-  verb->add_option("--ps-cores", flags->ps_cores, "Cores of each ps (0: 1; model: 2)")
-      ->group("Simulation");
-  verb->add_option("--message-bytes", flags->message_bytes,
-                   "Rows of a worker's pull or push; larger ones are cut (0: 1 MiB; model: 96)")
-      ->group("Simulation");
-  verb->add_option("--inputs", flags->inputs,
-                   "Input processes (default: cluster.input_workers of the job; counter: 0)")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--batch-ms", flags->batch_ms,
-                   "Milliseconds in which a worker computes a batch (0: chosen)")
-      ->group("Simulation");
-  verb->add_option("--limit", flags->limit_s,
-                   "Seconds of cluster time within which the job must end (0: none)")
-      ->group("Simulation");
-  verb->add_option("--trace", flags->trace, "Writes what happened for Perfetto or chrome://tracing")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--without", flags->without, "Kinds of faults to leave out")
-      ->default_str("")
-      ->group("Replay");
-  verb->add_option("--moments", flags->moments,
-                   "Only these of the seed's faults that happen at a moment")
-      ->default_str("")
-      ->group("Replay");
-  verb->add_flag("--no-shrink", flags->no_shrink, "Report a failure with all its faults")
-      ->group("Replay");
-  verb->add_option("--failures", flags->failures, "Ends a run of many seeds after so many failures")
-      ->group("Replay");
-  verb->add_flag("--fresh", flags->fresh,
-                 "Begin anew: removes what the run folder holds (without faults)")
-      ->group("Job");
-  verb->add_option("--set", flags->common.set, "Override any key of the job")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->group("Job");
+  add_built_in_flags(*verb, *flags);
+  add_cluster_flags(*verb, *flags);
+  add_replay_flags(*verb, *flags);
+  add_run_flags(*verb, *flags);
   add_output_flags(*verb, flags->common);
   verb->footer(
       "Examples:\n"
