@@ -37,6 +37,10 @@ std::vector<FieldSpec> mnist_fields() {
   return {{.name = "image", .shape = {kMnistPixels}}, {.name = "label", .type = FieldType::kInt64}};
 }
 
+bool DataSpec::boundaries_need_scan() const {
+  return is_frames(format) || (traits_of(format).quotes && quoted_newlines);
+}
+
 std::vector<FieldSpec> default_fields(DataFormat format) {
   const FormatTraits& traits = traits_of(format);
   return traits.default_fields == nullptr ? std::vector<FieldSpec>() : traits.default_fields();

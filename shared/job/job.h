@@ -208,9 +208,7 @@ struct DataSpec {
   uint64_t bad_records_max = 0;  // with skip: the job fails if there are more; 0: no limit
   bool operator==(const DataSpec&) const = default;
   /// True if record boundaries can only be found by scanning from the start of the file.
-  bool boundaries_need_scan() const {
-    return format == DataFormat::kTfrecord || (format == DataFormat::kCsv && quoted_newlines);
-  }
+  bool boundaries_need_scan() const;  // in formats.cc
   /// Returns the size of the shuffle window in records, or 0 if it has no fixed size.
   uint64_t shuffle_records() const {
     uint64_t records = 0;  // stays 0 for a word

@@ -262,7 +262,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
 
   const std::string target = facts.target.empty() ? "label" : facts.target;
   const bool categories =
-      facts.format == DataFormat::kCriteo ||
+      traits_of(facts.format).own_columns ||
       std::any_of(facts.fields.begin(), facts.fields.end(), [&](const FieldSpec& field) {
         return field.name != target && is_sparse(field) && !field.is_bag();
       });

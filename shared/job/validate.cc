@@ -27,7 +27,7 @@ namespace {
 
 /// Checks the keys of a field that only some formats have.
 Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
-  const bool tfrecord = data.format == DataFormat::kTfrecord;
+  const bool tfrecord = is_frames(data.format);
   const bool tensors = tfrecord && data.record == "tensor";
   const std::pair<const char*, bool> wrong_keys[] = {
       {"feature", !field.feature.empty() && (!tfrecord || tensors)},
@@ -207,11 +207,10 @@ Result<void> check_data_given(const DataSpec& data) {
     return wrong("`bad_records_max` without bad_records = \"skip\"", "data.bad_records_max",
                  "the first bad record fails the job otherwise");
   }
-  if (!data.record.empty() && data.format != DataFormat::kAuto &&
-      data.format != DataFormat::kTfrecord) {
+  if (!data.record.empty() && data.format != DataFormat::kAuto && !is_frames(data.format)) {
     return wrong("only tfrecord data has `record`", "data.record", "leave it out");
   }
-  if (data.quoted_newlines && data.format != DataFormat::kCsv) {
+  if (data.quoted_newlines && !traits_of(data.format).quotes) {
     return wrong("only csv data have line breaks in quotes", "data.quoted_newlines",
                  "say data.format = \"csv\", or leave it out");
   }

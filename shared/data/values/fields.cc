@@ -15,8 +15,6 @@ constexpr size_t kSmallResults = 1024;
 constexpr const char* kFixRecord = "mend the record, or set data.bad_records = \"skip\"";
 constexpr const char* kFixLine = "mend the line, or set data.bad_records = \"skip\"";
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
 }  // namespace
 
 Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint) {

@@ -3,7 +3,6 @@
 #include <map>
 
 #include "shared/base/units.h"
-#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/example/example_scan.h"
 #include "shared/data/formats/example/tensor_proto.h"
 #include "shared/data/formats/example/tfrecord.h"
@@ -12,6 +11,7 @@
 namespace downpour::data {
 namespace {
 
+constexpr DataFormat kFrameFormat = DataFormat::kTfrecord;
 constexpr size_t kSampleRecords = 10'000;
 constexpr size_t kCategoryBytesMax = 1024;  // a longer string is binary data
 
@@ -110,13 +110,8 @@ std::string target_of(const std::map<std::string, Feature>& features, size_t rec
   return flags.size() == 1 ? flags[0] : "";
 }
 
-}  // namespace
-
-Result<FileFacts> sniff_tfrecord(const std::string& path) {
-  DP_TRY(File file, File::open(path));
-  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
-  std::string text(kSampleBytes + 64, '\0');
-  DP_TRY(const size_t filled, source->read(text.data(), kSampleBytes));
+Result<FileFacts> frame_facts(std::string_view text, const std::string& path) {
+  const size_t filled = text.size();
   std::map<std::string, Feature> features;
   size_t records = 0, at = 0;
   bool examples = true;
@@ -149,7 +144,7 @@ Result<FileFacts> sniff_tfrecord(const std::string& path) {
                  str("is a TFRecord file without tf.train.Example in it: ", path), path,
                  "only Examples and tensors are read"};
   }
-  FileFacts facts{.format = DataFormat::kTfrecord, .record = "example"};
+  FileFacts facts{.format = kFrameFormat, .record = "example"};
   std::string why, note, left_out;
   facts.target = target_of(features, records, why);
   size_t numeric = 0, keys = 0;
@@ -171,6 +166,13 @@ Result<FileFacts> sniff_tfrecord(const std::string& path) {
   facts.reason = str("tfrecord: tf.train.Example, ", numeric, " numeric features, ", keys,
                      " of keys", left_out.empty() ? "" : str(", left out ", left_out), target);
   return facts;
+}
+
+}  // namespace
+
+std::optional<Sniffed> sniff_frames(FileSample& file) {
+  if (!is_tfrecord(file.text())) return std::nullopt;
+  return Sniffed{kFrameFormat, frame_facts(file.text(), file.path())};
 }
 
 }  // namespace downpour::data

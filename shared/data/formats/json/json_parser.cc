@@ -4,6 +4,7 @@
 #include <span>
 
 #include "shared/data/formats/json/json_scan.h"
+#include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/text_lines.h"
 #include "shared/data/values/typed_fields.h"
 
@@ -243,6 +244,7 @@ Result<std::unique_ptr<RecordParser>> make_json_parser(const FieldContext& conte
 
 }  // namespace
 
-const Format kJsonl = format_of_lines(DataFormat::kJsonl, make_json_parser);
+const Format kJsonLines =
+    format_of_lines(RecordLayout::kJsonLines, sniff_json_lines, make_json_parser);
 
 }  // namespace downpour::data

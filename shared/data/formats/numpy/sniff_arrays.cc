@@ -5,6 +5,7 @@
 #include "shared/base/units.h"
 #include "shared/data/formats/numpy/arrays.h"
 #include "shared/data/formats/sniff_columns.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
@@ -82,11 +83,8 @@ Result<FileFacts> sniff_matrix(const SourceArray& source, const std::string& pat
   return facts;
 }
 
-}  // namespace
-
-Result<FileFacts> sniff_arrays(const std::string& path) {
-  DataSpec all;
-  all.format = path.ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
+Result<FileFacts> array_facts(const std::string& path, DataFormat format) {
+  DataSpec all{.format = format};
   DP_TRY(const std::vector<SourceArray> arrays, open_arrays(all, path));
   if (arrays.front().name.empty()) return sniff_matrix(arrays.front(), path);
   FileFacts facts{.format = all.format, .records_estimated = arrays.front().array.rows};
@@ -113,9 +111,17 @@ Result<FileFacts> sniff_arrays(const std::string& path) {
     if (!arrays[target].array.type.is_integer()) facts.fields.back().type = FieldType::kFloat32;
     said_target = str("; target \"", names[target], "\" (by its name; ", said(facts.classes), ")");
   }
-  facts.reason = str(all.format == DataFormat::kNpz ? "npz: " : "npy: ", arrays.front().array.rows,
-                     " rows of ", list, said_target);
+  facts.reason =
+      str(traits_of(format).name, ": ", arrays.front().array.rows, " rows of ", list, said_target);
   return facts;
+}
+
+}  // namespace
+
+std::optional<Sniffed> sniff_arrays(FileSample& file) {
+  if (!names_arrays(DataSpec{}, file.path())) return std::nullopt;
+  const DataFormat format = file.path().ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
+  return Sniffed{format, array_facts(file.path(), format)};
 }
 
 }  // namespace downpour::data

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #endif
 
+#include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/table_columns.h"
 #include "shared/data/formats/text/text_lines.h"
 #include "shared/data/records/delimited.h"
@@ -66,7 +67,7 @@ class CsvParser final : public RecordParser {
                                                     const std::string& where) {
     auto parser = std::make_unique<CsvParser>();
     DP_TRY(parser->delimiter_, delimiter_of(context.data));
-    parser->quotes_ = context.data.format == DataFormat::kCsv;
+    parser->quotes_ = traits_of(context.data.format).quotes;
     parser->quoted_newlines_ = context.data.quoted_newlines;
     parser->trim_ = context.data.trim;
     parser->cells_.resize(names.size());
@@ -222,8 +223,6 @@ Result<std::unique_ptr<RecordParser>> make_table_parser(const FieldContext& cont
 
 }  // namespace
 
-const Format kCsv = format_of_lines(DataFormat::kCsv, make_table_parser);
-const Format kTsv = format_of_lines(DataFormat::kTsv, make_table_parser);
-const Format kCriteo = format_of_lines(DataFormat::kCriteo, make_table_parser);
+const Format kTables = format_of_lines(RecordLayout::kTable, sniff_table, make_table_parser);
 
 }  // namespace downpour::data

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/text_lines.h"
 #include "shared/data/values/declared_fields.h"
 #include "shared/data/values/number.h"
@@ -312,7 +313,7 @@ Result<std::unique_ptr<RecordParser>> make_sparse_line_parser(const FieldContext
 
 }  // namespace
 
-const Format kLibsvm = format_of_lines(DataFormat::kLibsvm, make_sparse_line_parser);
-const Format kLibffm = format_of_lines(DataFormat::kLibffm, make_sparse_line_parser);
+const Format kSparseLines =
+    format_of_lines(RecordLayout::kSparseLines, sniff_sparse_lines, make_sparse_line_parser);
 
 }  // namespace downpour::data
