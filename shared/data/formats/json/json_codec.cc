@@ -1,11 +1,13 @@
-// Decoder of JSON lines. A member of a nested object is named "a.b".
+// Decoder and encoder of JSON lines. A member of a nested object is named "a.b".
+#include <cmath>
+
+#include "shared/data/formats/codec.h"
+#include "shared/data/formats/encode_checks.h"
 #include "shared/data/formats/json/json_scan.h"
-#include "tools/data/decoders.h"
+#include "shared/data/formats/json/json_text.h"
 
-namespace downpour::tools {
+namespace downpour::data {
 namespace {
-
-namespace json = data::json;
 
 constexpr const char* kJsonHint = "a line is one JSON object; or leave bad records out";
 constexpr int kNestedMax = 16;
@@ -17,8 +19,7 @@ class JsonDecoder final : public RecordDecoder {
     unnamed_ = unnamed;
   }
 
-  bool decode(const RawRecord& record, std::vector<FieldValues>& values,
-              data::Fault& fault) override {
+  bool decode(const RawRecord& record, std::vector<FieldValues>& values, Fault& fault) override {
     begin(values);
     fault = {};
     json::Document document;
@@ -39,7 +40,7 @@ class JsonDecoder final : public RecordDecoder {
 
  private:
   json::ErrorCode read_object(json::Object& object, const std::string& prefix, int depth,
-                              std::vector<FieldValues>& values, data::Fault& fault) {
+                              std::vector<FieldValues>& values, Fault& fault) {
     if (depth == kNestedMax) return odd("is nested too deep", fault);
     for (auto member : object) {
       std::string_view key;
@@ -70,13 +71,13 @@ class JsonDecoder final : public RecordDecoder {
     return json::kSuccess;
   }
 
-  json::ErrorCode odd(const char* reason, data::Fault& fault) {
+  json::ErrorCode odd(const char* reason, Fault& fault) {
     fault = {.reason = reason, .field = &name_, .hint = kJsonHint};
     return json::kOther;
   }
 
   json::ErrorCode read_value(json::Value& value, json::Type type, int depth, FieldValues& to,
-                             data::Fault& fault) {
+                             Fault& fault) {
     if (type == json::Type::array) {
       if (depth == kNestedMax) return odd("is nested too deep", fault);
       json::Array array;
@@ -122,10 +123,57 @@ class JsonDecoder final : public RecordDecoder {
   std::string name_;
 };
 
-}  // namespace
+class JsonEncoder final : public RecordEncoder {
+ public:
+  explicit JsonEncoder(std::vector<ValueField> fields) : fields_(std::move(fields)) {
+    for (const ValueField& field : fields_) {
+      names_.emplace_back();
+      append_json_text(names_.back(), field.name);
+    }
+  }
 
-std::unique_ptr<RecordDecoder> make_json_decoder(std::vector<ValueField> fields, Unnamed unnamed) {
-  return std::make_unique<JsonDecoder>(std::move(fields), unnamed);
+  bool encode(const std::vector<FieldValues>& values, std::string& out, Fault& fault) override {
+    out += '{';
+    bool any = false;
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      const FieldValues& each = values[i];
+      if (each.missing() && !each.list) continue;
+      for (const double value : each.reals) {
+        if (!std::isfinite(value))
+          return refuse_value("is a number that JSON has not", fields_[i], fault);
+      }
+      for (const std::string_view text : each.texts) {
+        if (!is_utf8(text))
+          return refuse_value("is no UTF-8, which a JSON text must be", fields_[i], fault);
+      }
+      out.append(any ? ", " : "").append(names_[i]).append(": ");
+      append_json_value(out, each, fields_[i].shape.empty() && !each.list);
+      any = true;
+    }
+    out += "}\n";
+    return true;
+  }
+
+ private:
+  std::vector<ValueField> fields_;
+  std::vector<std::string> names_;  // as JSON strings
+};
+
+Result<std::unique_ptr<RecordDecoder>> make_json_decoder(const DataSpec& /*data*/,
+                                                         const std::string& /*path*/,
+                                                         std::vector<ValueField> fields,
+                                                         Unnamed unnamed) {
+  return std::unique_ptr<RecordDecoder>(std::make_unique<JsonDecoder>(std::move(fields), unnamed));
 }
 
-}  // namespace downpour::tools
+Result<std::unique_ptr<RecordEncoder>> make_json_encoder(const Encoding& encoding) {
+  return std::unique_ptr<RecordEncoder>(std::make_unique<JsonEncoder>(encoding.fields));
+}
+
+}  // namespace
+
+const Codec kJsonCodec{.layout = RecordLayout::kJsonLines,
+                       .make_decoder = make_json_decoder,
+                       .make_encoder = make_json_encoder};
+
+}  // namespace downpour::data
