@@ -22,20 +22,9 @@ class JsonDecoder final : public RecordDecoder {
   bool decode(const RawRecord& record, std::vector<FieldValues>& values, Fault& fault) override {
     begin(values);
     fault = {};
-    json::Document document;
-    json::Object object;
-    json::ErrorCode error = json::open(parser_, record.bytes, document);
-    if (error == json::kSuccess) error = document.get_object().get(object);
-    if (error == json::kSuccess) error = read_object(object, "", 0, values, fault);
-    if (error == json::kSuccess && !document.current_location().error()) {
-      fault = {
-          .reason = "has more text after its JSON object", .text = record.bytes, .hint = kJsonHint};
-      return false;
-    }
-    if (error == json::kSuccess) return true;
-    if (error != json::kOther)
-      fault = {.reason = json::message(error), .text = record.bytes, .hint = kJsonHint};
-    return false;
+    return json::read_line(parser_, record.bytes, kJsonHint, fault, [&](json::Object& object) {
+      return read_object(object, "", 0, values, fault);
+    });
   }
 
  private:

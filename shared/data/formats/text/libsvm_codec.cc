@@ -4,8 +4,8 @@
 
 #include "shared/data/formats/codec.h"
 #include "shared/data/formats/encode_checks.h"
+#include "shared/data/formats/text/scan_feature.h"
 #include "shared/data/formats/text/text_values.h"
-#include "shared/data/values/number.h"
 
 namespace downpour::data {
 namespace {
@@ -67,23 +67,17 @@ class LibsvmDecoder final : public RecordDecoder {
   }
   bool add_pair(std::string_view word, FieldValues& to, std::string_view line, Fault& fault) const {
     if (word.starts_with("qid:")) return true;
-    uint64_t group = 0, key = 0;
-    float value = 0;
-    const char* p = word.data();
-    if (ffm_) {
-      p = parse_uint(p, group);
-      if (p == nullptr || *p++ != ':')
-        return bad_line("has a feature that is not field:key:value", line, fault);
-      to.groups.push_back(group);
+    SparseFeature feature;
+    const char* const end = scan_feature(word.data(), ffm_, feature);
+    if (end != word.data() + word.size() || feature.key > uint64_t(INT64_MAX)) {
+      return bad_line(
+          ffm_ ? "has a feature that is not field:key:value with integers and a finite value"
+               : "has a feature that is not key:value with an integer and a finite value",
+          line, fault);
     }
-    p = parse_uint(p, key);
-    if (p == nullptr || *p != ':' || key > uint64_t(INT64_MAX))
-      return bad_line("has a feature whose key is no number", line, fault);
-    p = parse_float(p + 1, value);
-    if (p == nullptr || p != word.data() + word.size())
-      return bad_line("has a feature whose value is no finite number", line, fault);
-    to.integers.push_back(int64_t(key));
-    to.reals.push_back(double(value));
+    if (ffm_) to.groups.push_back(feature.group);
+    to.integers.push_back(int64_t(feature.key));
+    to.reals.push_back(double(feature.value));
     return true;
   }
 

@@ -4,6 +4,7 @@
 
 #include "shared/data/formats/codec.h"
 #include "shared/data/formats/encode_checks.h"
+#include "shared/data/formats/text/split_cells.h"
 #include "shared/data/formats/text/table_columns.h"
 #include "shared/data/formats/text/text_values.h"
 #include "shared/data/records/delimited.h"
@@ -45,7 +46,9 @@ class TableDecoder final : public RecordDecoder {
   bool decode(const RawRecord& record, std::vector<FieldValues>& values, Fault& fault) override {
     begin(values);
     size_t count = 0;
-    if (!split_line(record.bytes, delimiter_, quotes_, cells_, count, store_))
+    const char* const begin_of_line = record.bytes.data();
+    if (!split_cells(begin_of_line, begin_of_line + record.bytes.size(), delimiter_, quotes_,
+                     cells_, count, store_))
       return bad_line("has a quote that is not closed, or text after one", record.bytes, fault);
     if (count != cells_.size()) {
       return bad_line(count < cells_.size() ? "has fewer columns than there are names"
