@@ -8,7 +8,6 @@
 
 #include "ps/core/lookups.h"
 #include "shared/base/check.h"
-#include "shared/base/mutate.h"
 #include "shared/optim/initializer.h"
 
 namespace downpour::ps {
@@ -415,7 +414,7 @@ size_t Table::snapshot_partition(PartitionId partition, bool touched_only, Snaps
     for (const RowRun& run : memory.runs) {
       for (uint32_t row = run.first; row < run.first + run.count; ++row) {
         if (!touched_->since_snapshot.take(row)) continue;
-        if (!DP_MUTATE("touched-set-cleared-at-write")) touched_->in_snapshot.mark(row);
+        touched_->in_snapshot.mark(row);
         if (touched_only) add_row_to(touched_runs, row);
       }
     }
@@ -546,10 +545,7 @@ Result<void> Table::import_partition(PartitionId partition, const checkpoint::Ta
       if (dense_ != nullptr) {
         dense_->set_block(key, from);
       } else {
-        float* const to = table_variables_[m].arena.row(row);
-        std::copy_n(from, floats, to);
-        const size_t weights = spec_.row_floats(m, key);
-        if (DP_MUTATE("restore-drops-slots")) std::fill(to + weights, to + floats, 0.0F);
+        std::copy_n(from, floats, table_variables_[m].arena.row(row));
       }
     }
     if (dense_ == nullptr) index_.insert(key, index_.hash(key), row);

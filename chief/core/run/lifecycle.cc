@@ -4,7 +4,6 @@
 
 #include "chief/core/run/selection.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -69,7 +68,7 @@ void Lifecycle::on_view_published(Turn& turn, bool rolled_back) {
     return begin_work(turn);
   }
   interrupt(turn, "another view is published");
-  if (rolled_back && !DP_MUTATE("no-survey-after-a-rollback")) {
+  if (rolled_back) {
     reconcile(turn);
   } else {
     continue_phase(turn);
