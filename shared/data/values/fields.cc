@@ -71,17 +71,17 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
                        "give it type = \"float32\", or `positive`, the texts that read as 1");
   }
   for (const TransformSpec& op : spec.transform) {
-    if (NumberOps::takes(op.op)) {
+    if (NumberOps::takes(op)) {
       field.ops_.add(op);
-    } else if (op.op != TransformOp::kIdentity) {
+    } else if (!std::holds_alternative<ops::Identity>(op)) {
       return field_error(spec, "has an op that makes keys, so it is no number",
                          "use it as input of an embedding or linear layer");
     }
-    if (op.op == TransformOp::kStandardize &&
-        !(op.scale.value_or(1) != 0 && std::isfinite(op.scale.value_or(1)) &&
-          std::isfinite(op.mean.value_or(0)))) {
+    const auto* const scaled = std::get_if<ops::Standardize>(&op);
+    if (scaled == nullptr) continue;
+    const double mean = scaled->mean.value_or(0), scale = scaled->scale.value_or(1);
+    if (!(scale != 0 && std::isfinite(scale) && std::isfinite(mean)))
       return field_error(spec, "standardize needs a finite mean and a scale other than 0", "");
-    }
   }
   if (field.ops_.has_logarithm()) {
     auto small = std::make_shared<std::vector<float>>(kSmallResults);

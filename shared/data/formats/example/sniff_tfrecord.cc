@@ -82,7 +82,7 @@ std::optional<FieldSpec> field_of_feature(const std::string& name, const Feature
   }
   FieldSpec field{.name = name,
                   .type = facts.bytes > 0 ? FieldType::kString : FieldType::kInt64,
-                  .transform = {{.op = TransformOp::kHash}}};
+                  .transform = {ops::Hash{}}};
   if (!single) {
     field.shape = {-1};
   } else if (!always) {

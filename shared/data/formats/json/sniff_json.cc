@@ -80,7 +80,7 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
   } else if (member.texts > 0) {
     field.type = FieldType::kString;
     field.shape = {-1};
-    field.transform = {{.op = TransformOp::kHash}};
+    field.transform = {ops::Hash{}};
   } else if (member.fewest == member.most && member.lines == lines) {
     field.shape = {int64_t(member.most)};
   } else {

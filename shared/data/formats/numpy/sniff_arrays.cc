@@ -49,8 +49,7 @@ Result<FieldSpec> field_of_array(const std::string& name, const SourceArray& sou
   if (source.array.row_elements > 1)
     return FieldSpec{.name = name, .shape = {int64_t(source.array.row_elements)}};
   if (source.array.type.is_integer() && source.array.type.kind != 'b') {
-    return FieldSpec{
-        .name = name, .type = FieldType::kInt64, .transform = {{.op = TransformOp::kHash}}};
+    return FieldSpec{.name = name, .type = FieldType::kInt64, .transform = {ops::Hash{}}};
   }
   DP_TRY(const Column column, look_at(source, 0));
   FieldSpec field = field_of(name, column);
