@@ -3,7 +3,6 @@
 // functions of text, tested on small strings below; the last case runs them on the tree.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <set>
 #include <string>
@@ -22,47 +21,8 @@ using namespace downpour::testing;
 constexpr size_t kDataMembersMax = 25;
 constexpr size_t kFilesMax = 2;
 
-bool is_word_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 std::string folder_of(std::string_view path) {
   return std::string(path.substr(0, path.rfind('/')));
-}
-
-/// Returns source with comments, strings and characters blanked; line breaks stay.
-std::string code_of(std::string_view text) {
-  std::string code(text);
-  const auto blank = [&](size_t from, size_t to) {
-    for (size_t i = from; i < std::min(to, code.size()); ++i)
-      if (code[i] != '\n') code[i] = ' ';
-    return to;
-  };
-  const auto past = [&](std::string_view what, size_t from) {
-    const size_t found = text.find(what, from);
-    return found == text.npos ? text.size() : found + what.size();
-  };
-  const auto past_quote = [&](size_t i) {
-    const char quote = text[i];
-    for (++i; i < text.size() && text[i] != quote; ++i)
-      if (text[i] == '\\') ++i;
-    return i + 1;
-  };
-  for (size_t i = 0; i < text.size();) {
-    const std::string_view rest = text.substr(i);
-    const bool separates_digits = i > 0 && is_word_char(text[i - 1]);  // 1'000
-    if (rest.starts_with("//")) {
-      i = blank(i, std::min(text.find('\n', i), text.size()));
-    } else if (rest.starts_with("/*")) {
-      i = blank(i, past("*/", i + 2));
-    } else if (rest.starts_with("R\"")) {
-      const std::string end = ")" + std::string(rest.substr(2, rest.find('(') - 2)) + "\"";
-      i = blank(i, past(end, i));
-    } else if (rest[0] == '"' || (rest[0] == '\'' && !separates_digits)) {
-      i = blank(i, past_quote(i));
-    } else {
-      ++i;
-    }
-  }
-  return code;
 }
 
 /// Returns the names of the data members (`name_`) in the class body that begins at `open`.

@@ -94,8 +94,6 @@ std::vector<Passage> passages_of_document(std::string_view text) {
   return passages;
 }
 
-bool is_word_char(char c) { return std::isalnum(uint8_t(c)) != 0 || c == '_'; }
-
 bool contains_phrase(std::string_view text, std::string_view phrase) {
   for (size_t at = text.find(phrase); at != text.npos; at = text.find(phrase, at + 1)) {
     const size_t end = at + phrase.size();

@@ -3,7 +3,6 @@
 // tree.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -23,64 +22,10 @@ using Findings = std::vector<std::string>;
 
 constexpr size_t kLinesMax = 600;
 
-// ---- content of a file
-
-// Returns the text without comments and quoted text. Line breaks stay.
-std::string code_of(std::string_view text) {
-  enum class In { kCode, kLine, kBlock, kString, kChar } in = In::kCode;
-  std::string code;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
-    if (c == '\n') {
-      code += c;
-      if (in != In::kBlock) in = In::kCode;
-      continue;
-    }
-    switch (in) {
-      case In::kCode: {
-        // After a digit, ' is a digit separator.
-        const bool separator =
-            c == '\'' && i > 0 && std::isxdigit(static_cast<unsigned char>(text[i - 1])) != 0;
-        if (c == '/' && next == '/') {
-          in = In::kLine;
-        } else if (c == '/' && next == '*') {
-          in = In::kBlock;
-          ++i;
-        } else if (c == '"' || (c == '\'' && !separator)) {
-          in = c == '"' ? In::kString : In::kChar;
-        } else {
-          code += c;
-        }
-        break;
-      }
-      case In::kBlock:
-        if (c == '*' && next == '/') {
-          in = In::kCode;
-          ++i;
-        }
-        break;
-      case In::kString:
-      case In::kChar:
-        if (c == '\\') {
-          ++i;
-        } else if (c == (in == In::kString ? '"' : '\'')) {
-          in = In::kCode;
-        }
-        break;
-      case In::kLine:
-        break;
-    }
-  }
-  return code;
-}
-
 bool starts_with_any(std::string_view text, const std::vector<std::string_view>& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(),
                      [&](auto prefix) { return text.starts_with(prefix); });
 }
-
-bool is_word_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 std::string folder_of(std::string_view path) {
   const size_t slash = path.rfind('/');

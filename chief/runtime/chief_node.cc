@@ -5,7 +5,6 @@
 #include "chief/runtime/history.h"
 #include "chief/runtime/publish.h"
 #include "chief/runtime/run_setup.h"
-#include "shared/base/mutate.h"
 #include "shared/base/version.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/run_file.h"
@@ -143,8 +142,7 @@ void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
   if (term_ == 0 || now_ns < look_for_newer_ns_) return;
   look_for_newer_ns_ = now_ns + kLookForNewerNs;
   const auto highest = checkpoint::highest_term(storage_, options_.run_dir);
-  if (highest && *highest > term_ && !DP_MUTATE("old-chief-obeyed"))
-    core_.on_newer_term(now_ns, *highest, effects);
+  if (highest && *highest > term_) core_.on_newer_term(now_ns, *highest, effects);
 }
 
 // Events are for information only. If they cannot be written (a full disk), training continues

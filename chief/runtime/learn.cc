@@ -18,11 +18,6 @@ namespace {
 
 constexpr uint32_t kBatchRecords = 1024;
 
-bool is_open(const TransformSpec& op) {
-  return (op.op == TransformOp::kStandardize && !op.mean) ||
-         (op.op == TransformOp::kMinMax && !op.min);
-}
-
 /// Returns the first op of a field whose statistics are not known; null if there is none.
 TransformSpec* first_open(FieldSpec& field) {
   const auto found = std::find_if(field.transform.begin(), field.transform.end(), is_open);
@@ -44,8 +39,7 @@ void adopt(const Job& from, Job& job) {
     for (size_t i = 0; i < filled.transform.size(); ++i) {
       TransformSpec& op = filled.transform[i];
       const TransformSpec& other = known->transform[i];
-      if (!is_open(op) || other.op != op.op) continue;
-      op.mean = other.mean, op.scale = other.scale, op.min = other.min, op.max = other.max;
+      if (is_open(op) && other.index() == op.index()) op = other;
     }
     if (filled.transform == known->transform) field = std::move(filled);
   }
@@ -76,14 +70,14 @@ struct Moments {
   }
 };
 
-/// Sets the statistics of an op. The divisor is 1 for values that never vary or do not occur.
-void fill_in(const Moments& moments, TransformSpec& op) {
-  if (op.op == TransformOp::kStandardize) {
-    const double scale = moments.count == 0 ? 0 : std::sqrt(moments.squares / moments.count);
-    op.mean = moments.mean;
-    op.scale = scale > 0 ? scale : 1;
-    return;
-  }
+// Each op with statistics has one of these. The divisor is 1 for values that never vary or do not
+// occur.
+void fill_in(const Moments& moments, ops::Standardize& op) {
+  const double scale = moments.count == 0 ? 0 : std::sqrt(moments.squares / moments.count);
+  op.mean = moments.mean;
+  op.scale = scale > 0 ? scale : 1;
+}
+void fill_in(const Moments& moments, ops::MinMax& op) {
   op.min = moments.count == 0 ? 0 : moments.min;
   op.max = moments.count == 0 ? 1 : moments.max;
   if (!(*op.min < *op.max)) op.max = *op.min + std::max(1.0, std::abs(*op.min));
@@ -165,7 +159,13 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
     open.push_back(op);
   }
   DP_TRY(const FieldMoments moments, read_all(plan, ranges));
-  for (size_t i = 0; i < open.size(); ++i) fill_in(moments[i], *open[i]);
+  for (size_t i = 0; i < open.size(); ++i) {
+    std::visit(
+        [&](auto& op) {
+          if constexpr (requires { op.is_open(); }) fill_in(moments[i], op);
+        },
+        *open[i]);
+  }
   return {};
 }
 

@@ -1,7 +1,6 @@
 #include "chief/runtime/publish.h"
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 #include "shared/checkpoint/run_file.h"
 
 namespace downpour::chief {
@@ -11,7 +10,7 @@ Result<void> publish_checkpoint(Storage& storage, const std::string& run_dir,
                                 Result<void>& removed) {
   storage.refresh(run_dir);
   DP_TRY(const uint32_t highest, checkpoint::highest_term(storage, run_dir));
-  if (highest > manifest.id.term && !DP_MUTATE("zombie-publishes")) {
+  if (highest > manifest.id.term) {
     defended(Defence::kFileTermTaken);
     return Error{ErrorCode::kUnavailable, "another chief has taken over this run", run_dir,
                  "wait for the newer chief, or give this job its own run_dir", ""};

@@ -170,9 +170,8 @@ bool gives_pieces_of(const Job& job, const std::vector<plan::FileInfo>& files) {
   const DataSpec& data = job.data;
   return files.size() == 1 && !files.front().is_cut() && !files.front().is_program() &&
          data.source.takes_all() && data.source.parts.empty() && data.sharding == Sharding::kAuto &&
-         data.interleave.cycle == 1 && data.cache == Cache::kOff &&
-         layout_of(data.format) != RecordLayout::kImages && !is_arrays(data.format) &&
-         job.train.steps_per_epoch == 0;
+         data.interleave.cycle == 1 && data.cache == Cache::kOff && !is_images(data.format) &&
+         !is_arrays(data.format) && job.train.steps_per_epoch == 0;
 }
 
 Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {

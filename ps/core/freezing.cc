@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::ps {
 
@@ -49,7 +48,6 @@ void Freezing::on_freeze(const wire::Envelope& envelope, const wire::Freeze& fre
   for_each(move.parts, [&](PartitionId p) {
     partitions_.freeze(p);
     images.images.push_back(partitions_.export_image(p));
-    if (DP_MUTATE("move-drops-watermarks")) images.images.back().shards.clear();
   });
   turn.effects().exports.push_back(std::move(images));
   moves_.push_back(std::move(move));

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::ps {
 
@@ -60,8 +59,7 @@ void Loading::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     if (!none(adoption.parts)) defended(Defence::kPsAdoptHeld);
     return answer("");
   }
-  if ((adopt.ownership_generation <= session_.view().id &&
-       !DP_MUTATE("restored-under-the-old-since")) ||
+  if (adopt.ownership_generation <= session_.view().id ||
       adopt.ownership_generation.term < session_.term()) {
     defended(Defence::kPsAdoptOld);
     return answer(str("superseded: view ", session_.view().id, " of term ", session_.term(),
@@ -113,7 +111,7 @@ void Loading::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionIma
   if (taken)
     stats_.keep_failure(
         partitions_.take_markers(adoption.wanted, adoption.markers, adoption.markers_known));
-  if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
+  handles_.clear();
   staging_.clear();
   turn.send(kChiefPeer, adoption.request,
             wire::Adopted{.ownership_generation = adoption.ownership_generation,
@@ -173,7 +171,7 @@ void Loading::release(const Bits& parts) {
   for (size_t w = 0; w < held.size(); ++w) held[w] &= partitions_.owned()[w];
   partitions_.drop(held);
   saving_.on_dropped(held);
-  if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
+  handles_.clear();
   staging_.clear();
 }
 

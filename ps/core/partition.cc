@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "shared/base/mutate.h"
-
 namespace downpour::ps {
 
 Partitions::Partitions(const PsConfig& config)
@@ -94,17 +92,16 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId o
     if (raw(rows.table) >= tables_.size()) {
       imported = Error{ErrorCode::kBadData, str("unknown table ", rows.table)};
     } else {
-      if (!DP_MUTATE("restore-drops-values"))
-        imported = tables_[raw(rows.table)]->import_partition(p, rows);
+      imported = tables_[raw(rows.table)]->import_partition(p, rows);
     }
     if (!imported) {
       for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
       return std::move(imported).context("image of partition ", p);
     }
   }
-  if (!DP_MUTATE("restore-drops-lines")) markers_.import_from(image.markers, p, sealed);
-  if (!DP_MUTATE("restore-drops-watermarks")) watermarks_.import_from(image, sealed);
-  adopt(p, ownership_generation, DP_MUTATE("restore-forgets-sealed-epochs") ? 0 : sealed);
+  markers_.import_from(image.markers, p, sealed);
+  watermarks_.import_from(image, sealed);
+  adopt(p, ownership_generation, sealed);
   next_steps_[raw(p)] = image.version + 1;
   return {};
 }
@@ -186,13 +183,9 @@ checkpoint::PartitionImage Partitions::export_image(PartitionId p) const {
 void Partitions::export_state(PartitionId p, checkpoint::PartitionImage& image) const {
   DP_CHECK(owns(p), p);
   image = {.partition = p, .version = version(p), .sealed_epochs = sealed(p)};
-  if (!DP_MUTATE("snapshot-without-watermarks")) watermarks_.export_to(p, sealed(p), image);
+  watermarks_.export_to(p, sealed(p), image);
   image.markers = markers_.of(p, sealed(p));
   image.plan_hash = image.holds_from(sealed(p)) ? plan_hash_ : 0;
-  if (DP_MUTATE("watermarks-newer-than-values") && !image.shards.empty())
-    ++image.shards[0].watermark;
-  if (DP_MUTATE("values-newer-than-watermarks") && !image.shards.empty())
-    --image.shards[0].watermark;
 }
 
 uint64_t Partitions::snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image) {

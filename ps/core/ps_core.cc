@@ -4,7 +4,6 @@
 
 #include "ps/core/status.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::ps {
 namespace {
@@ -97,7 +96,6 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Tur
     }
     const bool same_generation =
         view.partitions[raw(p)].ownership_generation == partitions_.ownership_generation(p);
-    if (DP_MUTATE("old-owner-keeps-its-partitions")) return;
     if (!session_.is_owner(p) || !same_generation) insert(lost, p);
   });
   if (!none(lost)) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::ps {
 namespace {
@@ -135,8 +134,7 @@ void Pushes::admit(ViewId worker_view, const wire::Push& push) {
       (!partitions_.markers().empty() && partitions_.markers().concerns(push.batch.shard_id()));
   if (!of_lines && none(partitions_.awaiting_markers()) &&
       worker_view >= partitions_.ownership_generation_max() &&
-      push.batch.epoch >= partitions_.sealed_max() && within(a.covered, partitions_.serving()) &&
-      !DP_MUTATE("dedupe-by-sender")) {
+      push.batch.epoch >= partitions_.sealed_max() && within(a.covered, partitions_.serving())) {
     const ShardRow* row = partitions_.watermarks().find(push.batch.shard_id());
     if (row != nullptr) {
       const uint32_t* const watermarks = row->watermarks.data();
@@ -162,7 +160,7 @@ void Pushes::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   a.apply.assign(a.covered.size(), 0);
   for_each(a.covered, [&](PartitionId p) {
     if (!partitions_.serves(p) || contains(partitions_.awaiting_markers(), p) ||
-        (worker_view < partitions_.ownership_generation(p) && !DP_MUTATE("old-view-served"))) {
+        worker_view < partitions_.ownership_generation(p)) {
       a.refused = true;
       defended(!partitions_.serves(p)                        ? Defence::kPsPartNotServed
                : contains(partitions_.awaiting_markers(), p) ? Defence::kPsPartAwaitsMarkers
@@ -170,20 +168,10 @@ void Pushes::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
       a.others.push_back({p, wire::PartStatus::kViewMismatch, 0});
       return;
     }
-    const bool sealed =
-        push.batch.epoch < partitions_.sealed(p) && !DP_MUTATE("late-part-after-seal");
+    const bool sealed = push.batch.epoch < partitions_.sealed(p);
     const uint32_t watermark =
         sealed ? wire::kShardEnded : partitions_.watermarks().watermark(push.batch.shard_id(), p);
-    const bool ended = watermark == wire::kShardEnded;
-    const bool first_from_sender =
-        DP_MUTATE("dedupe-by-sender") && !ended && !push.end &&
-        mutant_sees_first({raw(config_.incarnation), raw(push.worker), raw(p), push.batch.epoch,
-                           push.batch.shard, push.batch.batch});
-    if (watermark == push.batch.batch || (first_from_sender && watermark > push.batch.batch) ||
-        (DP_MUTATE("no-watermark-check") && !ended && !push.end) ||
-        (DP_MUTATE("watermark-jumps-over-a-gap") && watermark < push.batch.batch && !push.end) ||
-        (DP_MUTATE("watermarks-dropped-when-the-shard-is-done") && ended && push.batch.batch == 0 &&
-         !push.end)) {
+    if (watermark == push.batch.batch) {
       if (agrees(push, p)) return insert(a.apply, p);
       defended(Defence::kPsPartQuarantine);
       a.others.push_back({p, wire::PartStatus::kQuarantined, watermark});
@@ -205,7 +193,6 @@ void Pushes::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
 /// drop them, and the batches after it begin at other records.
 bool Pushes::agrees(const wire::Push& push, PartitionId p) const {
   const QuarantineMarkers& markers = partitions_.markers();
-  if (DP_MUTATE("quarantine-without-a-line")) return true;
   if (markers.quarantined_count(push.batch.shard_id(), p) != push.batches_quarantined) return false;
   return push.end || markers.quarantines(push.batch, p) == push.quarantined;
 }
@@ -302,9 +289,7 @@ Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece
       return room;
     }
     const uint8_t* const admitted =
-        parts == admission_.covered || DP_MUTATE("admission-ignored-by-values")
-            ? nullptr
-            : bytes_of(partitions_, parts, admitted_bytes_);
+        parts == admission_.covered ? nullptr : bytes_of(partitions_, parts, admitted_bytes_);
     for (const Piece& piece : pieces) apply_piece(piece, admitted);
     count_staleness(pieces[0]);
     if constexpr (kWatermarks) {
@@ -339,7 +324,6 @@ void Pushes::check_sums(const wire::Push& push) {
     const uint64_t hash = row == nullptr ? 0 : row->hashes[raw(p)];
     if (stats_.failure) return;
     if (records == push.counts.applied && hash == push.records_hash) return;
-    if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
     defended(Defence::kPsSumsDiffer);
     stats_.failure =
         Error{.code = ErrorCode::kBadData,

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::ps {
 namespace {
@@ -95,7 +94,7 @@ void Saving::continue_copying(Turn& turn) {
     current.rows += partitions_.snapshot(p, may_build ? base.checksum : 0, store.image);
     insert(unpublished_->parts, p);
     current.sealed_epochs = std::max(current.sealed_epochs, store.image.sealed_epochs);
-    if (current.partial_shards > 0 && !DP_MUTATE("part-not-proved"))
+    if (current.partial_shards > 0)
       current.beyond_partial_epoch |=
           !is_partial(store.image, current.partial_epoch, current.partial_shards);
     store.last = none(current.waiting);

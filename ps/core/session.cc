@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 #include "shared/base/plain_name.h"
 
 namespace downpour::ps {
@@ -78,7 +77,7 @@ void Session::refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& en
 }
 
 std::optional<Error> Session::fence(PeerKey from, const wire::Envelope& envelope) const {
-  if (from == kChiefPeer && envelope.view.term < term_ && !DP_MUTATE("old-chief-obeyed")) {
+  if (from == kChiefPeer && envelope.view.term < term_) {
     defended(Defence::kPsOldTerm);
     return Error{ErrorCode::kUnavailable,
                  str("a chief of term ", term_, " has taken over from term ", envelope.view.term)};
@@ -87,8 +86,7 @@ std::optional<Error> Session::fence(PeerKey from, const wire::Envelope& envelope
 }
 
 bool Session::accept_view(const wire::Envelope& envelope, const wire::View& view, Turn& turn) {
-  const bool obeyed = DP_MUTATE("old-chief-obeyed") && view.id.term < term_;
-  if ((view.id <= view_.id || view.id.term < term_) && !obeyed) {  // repeated or late
+  if (view.id <= view_.id || view.id.term < term_) {  // repeated or late
     defended(Defence::kPsViewOld);
     return false;
   }

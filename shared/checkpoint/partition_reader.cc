@@ -4,7 +4,6 @@
 #include <cstring>
 #include <functional>
 
-#include "shared/base/mutate.h"
 #include "shared/checkpoint/build_on.h"
 #include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image_check.h"
@@ -153,7 +152,7 @@ Error not_the_one(const wire::ImageRef& ref, const std::string& path) {
 /// this image.
 Result<ImageHead> named_head(Storage& storage, const std::string& path, const wire::ImageRef& ref) {
   DP_TRY(ImageHead head, read_image_head(storage, ref.bytes, {path, ref.offset}));
-  const bool shows = head.header.format >= kImageFormat && !DP_MUTATE("checksum-unchecked");
+  const bool shows = head.header.format >= kImageFormat;
   if (shows && image_checksum(head.header, head.entries) != ref.checksum)
     return not_the_one(ref, path);
   return head;
@@ -164,8 +163,8 @@ Result<ImageHead> named_head(Storage& storage, const std::string& path, const wi
 Result<PartitionImage> decode_named(std::span<const uint8_t> bytes, const wire::ImageRef& ref,
                                     const std::vector<TableSpec>& tables, const std::string& path) {
   DP_TRY(PartitionImage image, decode_image(bytes, tables, path, ref.offset));
-  if ((image_checksum(bytes) != ref.checksum && !DP_MUTATE("checksum-unchecked")) ||
-      image.partition != ref.partition || image.base != ref.base) {
+  if (image_checksum(bytes) != ref.checksum || image.partition != ref.partition ||
+      image.base != ref.base) {
     return not_the_one(ref, path);
   }
   return image;

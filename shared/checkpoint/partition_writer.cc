@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "shared/base/check.h"
-#include "shared/base/mutate.h"
 #include "shared/base/page_vector.h"
 #include "shared/base/units.h"
 #include "shared/checkpoint/checksum.h"
@@ -150,7 +149,6 @@ Result<void> ImageFileWriter::add(const PartitionImage& image) {
 }
 
 Result<std::vector<wire::ImageRef>> ImageFileWriter::finish() {
-  if (DP_MUTATE("rename-before-fsync")) return finish_volatile();
   DP_TRY_VOID(flush());
   DP_TRY_VOID(file_->commit());
   return std::move(refs_);

@@ -1,28 +1,18 @@
 #include "shared/checkpoint/schema_codec.h"
 
 #include <algorithm>
-#include <capnp/dynamic.h>
 #include <capnp/message.h>
 #include <capnp/serialize.h>
-#include <cctype>
 #include <cstring>
 #include <exception>
 #include <kj/exception.h>
-#include <string_view>
-#include <variant>
 
-#include "schemas/checkpoint.capnp.h"
+#include "shared/checkpoint/schema_tables.h"
 
 namespace downpour::checkpoint {
 namespace {
 
-namespace schema = downpour::schema::checkpoint;
-
 constexpr int kNestingMax = 16;
-
-/// Converts a text including zero bytes.
-capnp::Text::Reader text(const std::string& value) { return {value.c_str(), value.size()}; }
-std::string text_of(capnp::Text::Reader text) { return std::string(text.begin(), text.size()); }
 
 std::vector<uint8_t> flat_bytes(capnp::MessageBuilder& builder) {
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(builder);
@@ -58,34 +48,6 @@ auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
   } catch (const std::exception& exception) {
     return Error{ErrorCode::kBadData, str("not a valid message: ", exception.what())};
   }
-}
-
-// A new value of an enum does not compile without a case here.
-bool is_known(InitType type) {
-  switch (type) {
-    case InitType::kZero:
-    case InitType::kUniform:
-    case InitType::kNormal:
-      return true;
-  }
-  return false;
-}
-bool is_known(TableKind kind) {
-  switch (kind) {
-    case TableKind::kEmbedding:
-    case TableKind::kDense:
-      return true;
-  }
-  return false;
-}
-bool is_known(OptimizerType type) { return size_t(type) < kOptimizers.size(); }
-
-template <typename Enum>
-Result<Enum> enum_of(uint8_t value, const char* what) {
-  if (!is_known(Enum(value))) {
-    return Error{ErrorCode::kUnsupported, str(what, " ", int(value), " is unknown to this build")};
-  }
-  return Enum(value);
 }
 
 // ---- counts and sums ----
@@ -134,85 +96,6 @@ OutputSums read_sums(schema::Sums::Reader in) {
           .prediction = in.getPrediction(),
           .correct = in.getCorrect(),
           .squared_error = in.getSquaredError()};
-}
-
-// ---- tables ----
-
-/// Returns the name of a setting in the schema: "learningRate" for "learning_rate".
-std::string schema_name(std::string_view key) {
-  std::string name;
-  for (size_t i = 0; i < key.size(); ++i) {
-    name += key[i] == '_' && i + 1 < key.size() ? char(std::toupper(key[++i])) : key[i];
-  }
-  return name;
-}
-
-// The settings of all types, because a spec has them whatever its type is. A setting without a
-// field in the schema ends the first encoding of a table with an exception.
-
-void write_settings(const OptimizerSpec& spec, schema::Optimizer::Builder out) {
-  capnp::DynamicStruct::Builder fields = out;
-  for (const OptimizerInfo& info : kOptimizers) {
-    for (const OptimizerSetting& setting : info.settings) {
-      std::visit([&](auto member) { fields.set(schema_name(setting.key).c_str(), spec.*member); },
-                 setting.member);
-    }
-  }
-}
-
-void read_settings(schema::Optimizer::Reader in, OptimizerSpec& spec) {
-  const capnp::DynamicStruct::Reader fields = in;
-  for (const OptimizerInfo& info : kOptimizers) {
-    for (const OptimizerSetting& setting : info.settings) {
-      std::visit(
-          [&]<typename T>(T OptimizerSpec::*member) {
-            spec.*member = fields.get(schema_name(setting.key).c_str()).template as<T>();
-          },
-          setting.member);
-    }
-  }
-}
-
-void write_variable(const VariableSpec& variable, schema::Variable::Builder out) {
-  out.setName(text(variable.name));
-  out.setDim(variable.dim);
-  auto shape = out.initShape(unsigned(variable.shape.size()));
-  for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, variable.shape[i]);
-  auto init = out.initInit();
-  init.setType(uint8_t(variable.init.type));
-  init.setScale(variable.init.scale);
-  const OptimizerSpec& spec = variable.optimizer;
-  auto optimizer = out.initOptimizer();
-  optimizer.setType(uint8_t(spec.type));
-  optimizer.setLearningRate(spec.learning_rate);
-  write_settings(spec, optimizer);
-}
-
-Result<VariableSpec> read_variable(schema::Variable::Reader in) {
-  VariableSpec variable;
-  variable.name = text_of(in.getName());
-  variable.dim = in.getDim();
-  for (const uint32_t d : in.getShape()) variable.shape.push_back(d);
-  const auto init = in.getInit();
-  DP_TRY(variable.init.type, enum_of<InitType>(init.getType(), "initializer"));
-  variable.init.scale = init.getScale();
-  const auto optimizer = in.getOptimizer();
-  OptimizerSpec& spec = variable.optimizer;
-  DP_TRY(spec.type, enum_of<OptimizerType>(optimizer.getType(), "optimizer"));
-  spec.learning_rate = optimizer.getLearningRate();
-  read_settings(optimizer, spec);
-  return variable;
-}
-
-Result<TableSpec> read_table(schema::Table::Reader in) {
-  TableSpec table;
-  table.name = text_of(in.getName());
-  DP_TRY(table.kind, enum_of<TableKind>(in.getKind(), "table kind"));
-  for (const auto member : in.getMembers()) {
-    DP_TRY(VariableSpec variable, read_variable(member));
-    table.table_variables.push_back(std::move(variable));
-  }
-  return table;
 }
 
 // ---- roots ----
@@ -356,14 +239,7 @@ void write_manifest(const Manifest& manifest, schema::Manifest::Builder out) {
   out.setJob(text(manifest.job));
   out.setPartitions(manifest.partitions);
   auto tables = out.initTables(unsigned(manifest.tables.size()));
-  for (unsigned t = 0; t < tables.size(); ++t) {
-    const TableSpec& table = manifest.tables[t];
-    tables[t].setName(text(table.name));
-    tables[t].setKind(uint8_t(table.kind));
-    auto members = tables[t].initMembers(unsigned(table.table_variables.size()));
-    for (unsigned m = 0; m < members.size(); ++m)
-      write_variable(table.table_variables[m], members[m]);
-  }
+  for (unsigned t = 0; t < tables.size(); ++t) write_table(manifest.tables[t], tables[t]);
   auto images = out.initImages(unsigned(manifest.images.size()));
   for (unsigned i = 0; i < images.size(); ++i) {
     write_image_ref(manifest.images[i], images[i]);

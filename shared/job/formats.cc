@@ -19,15 +19,13 @@ std::vector<FieldSpec> criteo_fields() {
   std::vector<FieldSpec> fields = {{.name = "label"}};
   for (int i = 1; i <= kCriteoNumbers; ++i) {
     fields.push_back(
-        {.name = str("I", i),
-         .fallback = "0",
-         .transform = {{.op = TransformOp::kClip, .min = 0.0}, {.op = TransformOp::kLog1p}}});
+        {.name = str("I", i), .fallback = "0", .transform = {ops::Clip{.min = 0.0}, ops::Log1p{}}});
   }
   for (int i = 1; i <= kCriteoCategories; ++i) {
     fields.push_back({.name = str("C", i),
                       .type = FieldType::kString,
                       .fallback = "",
-                      .transform = {{.op = TransformOp::kHash, .buckets = kCriteoBuckets}}});
+                      .transform = {ops::Hash{.buckets = kCriteoBuckets}}});
   }
   return fields;
 }
@@ -35,6 +33,10 @@ std::vector<FieldSpec> criteo_fields() {
 std::vector<FieldSpec> mnist_fields() {
   // The pixels are bytes; the reader scales them to 0 to 1.
   return {{.name = "image", .shape = {kMnistPixels}}, {.name = "label", .type = FieldType::kInt64}};
+}
+
+bool DataSpec::boundaries_need_scan() const {
+  return is_frames(format) || (traits_of(format).quotes && quoted_newlines);
 }
 
 std::vector<FieldSpec> default_fields(DataFormat format) {

@@ -12,15 +12,18 @@
 
 namespace downpour {
 
-/// How the records of a format are laid out.
+/// How the records of a format are laid out. The code that reads records depends on the layout, and
+/// formats of one layout differ by their traits. Detection tries the layouts in this order, so that
+/// one comes before those that its files resemble.
 enum class RecordLayout : uint8_t {
-  kUnknown,      // DataFormat::kAuto
-  kSparseLines,  // a line has a label and (key, value) features, as in libsvm
-  kTable,        // a line has one cell for each column
-  kJsonLines,    // a line is a JSON object
-  kFrames,       // records with length and checksum
-  kArrays,       // row i of every array
+  kUnknown,  // DataFormat::kAuto
+  kArrays,   // row i of every array
+  kFrames,   // records with length and checksum
   kImages,
+  kJsonLines,    // a line is a JSON object
+  kSparseLines,  // a line has a label and features by number
+  kTable,        // a line has one cell for each column
+  kLast = kTable,
 };
 
 struct FormatTraits {
@@ -31,6 +34,12 @@ struct FormatTraits {
   bool has_paths = false;   // a field may have `path`
   bool writable = false;    // data.source may be a program that writes the format
   bool filterable = false;  // records may pass through data.program
+  bool encodable = false;   // `downpour shard` converts records of other formats to it
+  // `downpour shard` copies records to files of this format; auto: the format itself.
+  DataFormat copied_as = DataFormat::kAuto;
+  std::string_view ending = {};  // of the files that it writes; empty: the name
+  char delimiter = 0;            // of a table's cells, unless data.delimiter names another
+  bool quotes = false;           // a table's cells may be quoted, and then contain the delimiter
   // Fields that the format defines itself; null: none. Fields of the job take precedence.
   std::vector<FieldSpec> (*default_fields)() = nullptr;
   bool own_columns = false;  // the default fields are the columns
@@ -52,22 +61,30 @@ inline constexpr std::array kFormats = {
                  .layout = RecordLayout::kSparseLines,
                  .writable = true,
                  .filterable = true,
+                 .encodable = true,
                  .default_fields = sparse_line_fields},
     FormatTraits{.format = DataFormat::kCsv,
                  .name = "csv",
                  .layout = RecordLayout::kTable,
                  .writable = true,
-                 .filterable = true},
+                 .filterable = true,
+                 .encodable = true,
+                 .delimiter = ',',
+                 .quotes = true},
     FormatTraits{.format = DataFormat::kTsv,
                  .name = "tsv",
                  .layout = RecordLayout::kTable,
                  .writable = true,
-                 .filterable = true},
+                 .filterable = true,
+                 .encodable = true,
+                 .delimiter = '\t'},
     FormatTraits{.format = DataFormat::kCriteo,
                  .name = "criteo",
                  .layout = RecordLayout::kTable,
                  .writable = true,
                  .filterable = true,
+                 .ending = "tsv",
+                 .delimiter = '\t',
                  .default_fields = criteo_fields,
                  .own_columns = true},
     FormatTraits{.format = DataFormat::kMnist,
@@ -79,25 +96,29 @@ inline constexpr std::array kFormats = {
                  .layout = RecordLayout::kFrames,
                  .typed = true,
                  .writable = true,
-                 .filterable = true},
+                 .filterable = true,
+                 .encodable = true},
     FormatTraits{.format = DataFormat::kNpy,
                  .name = "npy",
                  .layout = RecordLayout::kArrays,
                  .typed = true,
                  .has_paths = true,
-                 .writable = true},
+                 .writable = true,
+                 .encodable = true},
     FormatTraits{.format = DataFormat::kNpz,
                  .name = "npz",
                  .layout = RecordLayout::kArrays,
                  .typed = true,
-                 .has_paths = true},
+                 .has_paths = true,
+                 .copied_as = DataFormat::kNpy},
     FormatTraits{.format = DataFormat::kJsonl,
                  .name = "jsonl",
                  .layout = RecordLayout::kJsonLines,
                  .typed = true,
                  .has_paths = true,
                  .writable = true,
-                 .filterable = true},
+                 .filterable = true,
+                 .encodable = true},
     FormatTraits{.format = DataFormat::kLibffm,
                  .name = "libffm",
                  .layout = RecordLayout::kSparseLines,
@@ -115,6 +136,8 @@ static_assert(formats_are_in_order(), "kFormats needs one entry per DataFormat, 
 
 constexpr const FormatTraits& traits_of(DataFormat format) { return kFormats[size_t(format)]; }
 constexpr RecordLayout layout_of(DataFormat format) { return traits_of(format).layout; }
+/// Returns whether the format is known: stated or detected.
+constexpr bool is_decided(DataFormat format) { return format != DataFormat::kAuto; }
 constexpr bool is_table(DataFormat format) { return layout_of(format) == RecordLayout::kTable; }
 /// Returns true if the names of the columns come from a header or from the job, not from the
 /// format.
@@ -124,6 +147,12 @@ constexpr bool has_named_columns(DataFormat format) {
 constexpr bool is_arrays(DataFormat format) { return layout_of(format) == RecordLayout::kArrays; }
 constexpr bool has_sparse_lines(DataFormat format) {
   return layout_of(format) == RecordLayout::kSparseLines;
+}
+constexpr bool is_frames(DataFormat format) { return layout_of(format) == RecordLayout::kFrames; }
+constexpr bool is_images(DataFormat format) { return layout_of(format) == RecordLayout::kImages; }
+/// Returns whether each record is a line of text.
+constexpr bool is_lines(DataFormat format) {
+  return !is_arrays(format) && !is_frames(format) && !is_images(format);
 }
 
 /// Returns the fields that a format defines itself; empty for most formats.

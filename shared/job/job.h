@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shared/job/mode.h"
+#include "shared/job/ops.h"
 #include "shared/tensor/variables.h"
 
 namespace downpour {
@@ -29,55 +30,6 @@ enum class DataFormat : uint8_t {
   kLast = kLibffm
 };
 enum class BadRecords : uint8_t { kFail, kSkip };
-enum class TransformOp : uint8_t {
-  kHash,
-  kLog1p,
-  kClip,
-  kIdentity,
-  kStandardize,
-  kMinMax,
-  kBucketize,
-  kVocabulary,
-  kTokens,
-  kTruncate,
-  kPad,
-  kPool,
-  kCross,
-  kDropout,
-  kNoise,
-  kCrop,
-};
-
-/// How a vocabulary handles a word that it does not contain.
-enum class UnknownWord : uint8_t { kError, kDrop, kHash, kDefault };
-
-/// One op of a field's transform. docs/data.md says what each op does; keys.h says which members it
-/// reads.
-struct TransformSpec {
-  TransformOp op = TransformOp::kIdentity;
-  // hash, cross: key = hash(field name, value) mod buckets (0: all 64 bits). identity: keys must be
-  // below it (0: any). vocabulary: number of keys for unknown words.
-  uint64_t buckets = 0;
-  std::optional<double> min, max;     // clip; min_max, learned if not given
-  std::optional<double> mean, scale;  // standardize: (x - mean) / scale, learned if not given
-  // `default`: the key of a value that is out of range or unknown.
-  std::optional<uint64_t> fallback;
-  std::string file;                // vocabulary: one word per line; absolute path
-  std::vector<std::string> words;  // vocabulary: the words, instead of a file
-  UnknownWord unknown = UnknownWord::kError;
-  uint64_t size = 0, fingerprint = 0;  // of the vocabulary file that training read; 0: not read yet
-  std::vector<double> boundaries;      // bucketize, ascending
-  std::string separators;              // tokens: each byte separates words; empty: blanks
-  bool lower = false;                  // tokens: converts A to Z to lower case
-  uint32_t ngrams = 1;                 // tokens: also joins up to this many words in a row
-  uint32_t length = 0;                 // truncate, pad, crop
-  std::string keep = "first";          // truncate, pad: or "last"
-  double value = 0;                    // pad: the value to append
-  std::string how = "mean";            // pool: or "sum", "min", "max", "first", "last", "count"
-  std::vector<std::string> fields;     // cross
-  double rate = 0, stddev = 0;         // dropout, noise
-  bool operator==(const TransformSpec&) const = default;
-};
 
 /// A field of a record. `shape` is empty for a scalar; {-1} is a bag of any length (the features of
 /// libsvm).
@@ -209,9 +161,7 @@ struct DataSpec {
   uint64_t bad_records_max = 0;  // with skip: the job fails if there are more; 0: no limit
   bool operator==(const DataSpec&) const = default;
   /// True if record boundaries can only be found by scanning from the start of the file.
-  bool boundaries_need_scan() const {
-    return format == DataFormat::kTfrecord || (format == DataFormat::kCsv && quoted_newlines);
-  }
+  bool boundaries_need_scan() const;  // in formats.cc
   /// Returns the size of the shuffle window in records, or 0 if it has no fixed size.
   uint64_t shuffle_records() const {
     uint64_t records = 0;  // stays 0 for a word

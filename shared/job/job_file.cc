@@ -193,9 +193,12 @@ void settle_paths(Job& job, const std::string& base_dir, const std::string& stem
   std::string& warm = job.train.warm_start.run;
   if (!warm.empty()) warm = absolute_path(warm, job.base_dir);
   for (FieldSpec& field : job.data.fields) {
-    for (TransformSpec& op : field.transform)
-      if (!op.file.empty() && !is_object_path(op.file))
-        op.file = absolute_path(op.file, job.base_dir);
+    for (TransformSpec& op : field.transform) {
+      auto* const vocabulary = std::get_if<ops::Vocabulary>(&op);
+      if (vocabulary == nullptr || vocabulary->file.empty()) continue;
+      if (is_object_path(vocabulary->file)) continue;
+      vocabulary->file = absolute_path(vocabulary->file, job.base_dir);
+    }
   }
 }
 

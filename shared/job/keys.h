@@ -3,20 +3,19 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <span>
-#include <string_view>
-#include <utility>
+#include <type_traits>
 #include <variant>
 
 #include "shared/base/number_range.h"
+#include "shared/job/enum_name.h"
 #include "shared/job/formats.h"
 #include "shared/job/job.h"
 #include "shared/job/layers.h"
+#include "shared/job/ops.h"
 
 namespace downpour {
-
-template <typename E>
-using EnumName = std::pair<std::string_view, E>;
 
 inline constexpr auto kFormatNames = [] {
   std::array<EnumName<DataFormat>, kFormats.size()> names;
@@ -36,31 +35,14 @@ inline constexpr auto kModeNames = [] {
 inline constexpr std::array kFieldTypeNames{EnumName<FieldType>{"float32", FieldType::kFloat32},
                                             EnumName<FieldType>{"int64", FieldType::kInt64},
                                             EnumName<FieldType>{"string", FieldType::kString}};
-inline constexpr std::array kTransformNames{
-    EnumName<TransformOp>{"hash", TransformOp::kHash},
-    EnumName<TransformOp>{"log1p", TransformOp::kLog1p},
-    EnumName<TransformOp>{"clip", TransformOp::kClip},
-    EnumName<TransformOp>{"identity", TransformOp::kIdentity},
-    EnumName<TransformOp>{"standardize", TransformOp::kStandardize},
-    EnumName<TransformOp>{"min_max", TransformOp::kMinMax},
-    EnumName<TransformOp>{"bucketize", TransformOp::kBucketize},
-    EnumName<TransformOp>{"vocabulary", TransformOp::kVocabulary},
-    EnumName<TransformOp>{"tokens", TransformOp::kTokens},
-    EnumName<TransformOp>{"truncate", TransformOp::kTruncate},
-    EnumName<TransformOp>{"pad", TransformOp::kPad},
-    EnumName<TransformOp>{"pool", TransformOp::kPool},
-    EnumName<TransformOp>{"cross", TransformOp::kCross},
-    EnumName<TransformOp>{"dropout", TransformOp::kDropout},
-    EnumName<TransformOp>{"noise", TransformOp::kNoise},
-    EnumName<TransformOp>{"crop", TransformOp::kCrop}};
+inline constexpr auto kTransformNames = [] {
+  std::array<EnumName<size_t>, kOps.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = {kOps[i].name, i};
+  return names;
+}();
 inline constexpr std::array kReplayNames{EnumName<Replay>{"epoch", Replay::kEpoch},
                                          EnumName<Replay>{"shard", Replay::kShard},
                                          EnumName<Replay>{"none", Replay::kNone}};
-inline constexpr std::array kUnknownWordNames{
-    EnumName<UnknownWord>{"error", UnknownWord::kError},
-    EnumName<UnknownWord>{"drop", UnknownWord::kDrop},
-    EnumName<UnknownWord>{"hash", UnknownWord::kHash},
-    EnumName<UnknownWord>{"default", UnknownWord::kDefault}};
 inline constexpr std::array kBadRecordsNames{EnumName<BadRecords>{"fail", BadRecords::kFail},
                                              EnumName<BadRecords>{"skip", BadRecords::kSkip}};
 inline constexpr std::array kCacheNames{EnumName<Cache>{"off", Cache::kOff},
@@ -74,75 +56,15 @@ inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZer
                                        EnumName<InitType>{"normal", InitType::kNormal}};
 
 template <typename V, typename T>
-void visit_vocabulary(V& v, T& t) {
-  v.text("file", t.file);
-  v.strings("words", t.words);
-  v.enumeration("unknown", t.unknown, kUnknownWordNames, {});
-  if (t.unknown == UnknownWord::kHash) v.number("buckets", t.buckets, 1, 9e18);
-  if (t.unknown == UnknownWord::kDefault) v.optional_number("default", t.fallback, 9e18);
-  if (V::kReads || t.fingerprint != 0) {  // found by the run and stored for later readers
-    v.number("size", t.size, 0, 9e18);
-    v.number("fingerprint", t.fingerprint, 0, 9e18);
-  }
-}
-
-template <typename V, typename T>
 void visit_transform(V& v, T& t) {
-  v.enumeration("op", t.op, kTransformNames, {"one_hot"});
-  switch (t.op) {
-    case TransformOp::kHash:
-      v.number("buckets", t.buckets, 0, 9e18);
-      break;
-    case TransformOp::kIdentity:
-      v.number("buckets", t.buckets, 0, 9e18);
-      v.optional_number("default", t.fallback, 9e18);
-      break;
-    case TransformOp::kClip:
-    case TransformOp::kMinMax:
-      v.optional_real("min", t.min);
-      v.optional_real("max", t.max);
-      break;
-    case TransformOp::kStandardize:
-      v.optional_real("mean", t.mean);
-      v.optional_real("scale", t.scale);
-      break;
-    case TransformOp::kBucketize:
-      v.reals("boundaries", t.boundaries);
-      break;
-    case TransformOp::kVocabulary:
-      visit_vocabulary(v, t);
-      break;
-    case TransformOp::kTokens:
-      v.text("separators", t.separators);
-      v.flag("lower", t.lower);
-      v.number("ngrams", t.ngrams, 1, 8);
-      break;
-    case TransformOp::kPad:
-      v.real("value", t.value, Range{-3e38});
-      [[fallthrough]];
-    case TransformOp::kTruncate:
-      v.number("length", t.length, 1, 1 << 20);
-      v.choice("keep", t.keep, {"first", "last"}, {});
-      break;
-    case TransformOp::kPool:
-      v.choice("how", t.how, {"mean", "sum", "min", "max", "first", "last", "count"}, {});
-      break;
-    case TransformOp::kCross:
-      v.strings("fields", t.fields, true);
-      v.number("buckets", t.buckets, 0, 9e18);
-      break;
-    case TransformOp::kDropout:
-      v.real("rate", t.rate, kShareBelowOne);
-      break;
-    case TransformOp::kNoise:
-      v.real("stddev", t.stddev, kPositive);
-      break;
-    case TransformOp::kCrop:
-      v.number("length", t.length, 1, 1 << 20);
-      break;
-    case TransformOp::kLog1p:
-      break;
-  }
+  size_t index = t.index();
+  v.enumeration("op", index, kTransformNames, {"one_hot"});
+  if constexpr (V::kReads) t = op_at(index);
+  std::visit(
+      [&]<typename Op>(Op& op) {
+        if constexpr (!std::is_empty_v<Op>) Op::visit(v, op);
+      },
+      t);
 }
 
 template <typename V, typename T>
@@ -304,6 +226,9 @@ void visit_train(V& v, T& t) {
   v.choice("reduction", t.reduction, {"mean", "sum"}, {});
   v.enumeration("mode", t.mode, kModeNames, {"sync", "local"});
   v.optional_number("staleness", t.staleness, 1e6);
+  if constexpr (V::kReads) {
+    if (traits_of(t.mode).has_staleness && !t.staleness) t.staleness = kStalenessDefault;
+  }
   v.number("in_flight", t.in_flight, 1, 64);
   v.flag("quarantine", t.quarantine);
   v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});

@@ -13,13 +13,6 @@
 namespace downpour {
 namespace {
 
-TransformSpec hash_to(uint64_t buckets) {
-  TransformSpec spec;
-  spec.op = TransformOp::kHash;
-  spec.buckets = buckets;
-  return spec;
-}
-
 /// Sorts fields by the order of their columns, then by name with I2 before I10, because TOML tables
 /// have no order.
 void sort_fields(DataSpec& data) {
@@ -74,9 +67,9 @@ Result<void> complete_data(DataSpec& data) {
     const bool texts = field.type == FieldType::kString && field.positive.empty();
     const bool unhashed =
         field.transform.empty() ||
-        (field.transform.size() == 1 && field.transform[0].op == TransformOp::kTokens);
+        (field.transform.size() == 1 && info_of(field.transform[0]).stage == OpStage::kWords);
     // Tables are sparse, so the hash needs no number of buckets.
-    if (texts && unhashed) field.transform.push_back(hash_to(0));
+    if (texts && unhashed) field.transform.push_back(ops::Hash{});
   }
   sort_fields(data);
   return {};
@@ -237,8 +230,6 @@ Result<void> complete_job(Job& job) {
   if (job.data.sharding != Sharding::kAuto && job.data.streams == 0) {
     job.data.streams = std::max(1U, job.cluster.workers);
   }
-  if (traits_of(job.train.mode).has_staleness && !job.train.staleness)
-    job.train.staleness = kStalenessDefault;
   return validate(job);
 }
 
@@ -265,7 +256,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
 
   const std::string target = facts.target.empty() ? "label" : facts.target;
   const bool categories =
-      facts.format == DataFormat::kCriteo ||
+      traits_of(facts.format).own_columns ||
       std::any_of(facts.fields.begin(), facts.fields.end(), [&](const FieldSpec& field) {
         return field.name != target && is_sparse(field) && !field.is_bag();
       });

@@ -27,7 +27,7 @@ namespace {
 
 /// Checks the keys of a field that only some formats have.
 Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
-  const bool tfrecord = data.format == DataFormat::kTfrecord;
+  const bool tfrecord = is_frames(data.format);
   const bool tensors = tfrecord && data.record == "tensor";
   const std::pair<const char*, bool> wrong_keys[] = {
       {"feature", !field.feature.empty() && (!tfrecord || tensors)},
@@ -223,11 +223,10 @@ Result<void> check_data_given(const DataSpec& data) {
         "`bad_records_max` needs bad_records = \"skip\"", "data.bad_records_max",
         "remove it, or set bad_records = \"skip\": by default, the first bad record fails the job");
   }
-  if (!data.record.empty() && data.format != DataFormat::kAuto &&
-      data.format != DataFormat::kTfrecord) {
+  if (!data.record.empty() && data.format != DataFormat::kAuto && !is_frames(data.format)) {
     return wrong("`record` is for tfrecord data only", "data.record", "remove it");
   }
-  if (data.quoted_newlines && data.format != DataFormat::kCsv) {
+  if (data.quoted_newlines && !traits_of(data.format).quotes) {
     return wrong("`quoted_newlines` is for csv data only", "data.quoted_newlines",
                  "set data.format = \"csv\", or remove it");
   }

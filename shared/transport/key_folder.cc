@@ -10,6 +10,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/str.h"
+#include "shared/env/beneath.h"
 
 namespace downpour::transport {
 namespace {
@@ -18,20 +19,6 @@ constexpr size_t kKeyFileBytesMax = 4096;
 constexpr const char* kListName = "allowed";
 constexpr mode_t kForOthers = S_IRWXG | S_IRWXO;
 constexpr mode_t kWriteForOthers = S_IWGRP | S_IWOTH;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Error io_error(const char* operation, const std::string& path) {
   const int number = errno;

@@ -22,6 +22,7 @@ constexpr int kReloadMs = 500;         // interval of checks for changes of the 
 constexpr int64_t kNoticeEveryNs = 10 * kSecond;
 constexpr size_t kZapFramesMax = 16;
 constexpr int kSelfTestMs = 5000;
+constexpr int kSocketsMax = 8192;  // of a process
 
 Error no_curve() {
   return {ErrorCode::kUnsupported,
@@ -172,6 +173,18 @@ void ZapHandler::note_refusal(Keyring& keyring, const std::string& address) {
 }
 
 // ---- the context
+
+std::shared_ptr<SharedContext> shared_context(int io_threads) {
+  static std::mutex mutex;
+  static std::weak_ptr<SharedContext> current;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<SharedContext> context = current.lock();
+  if (context == nullptr) {
+    context = std::make_shared<SharedContext>(io_threads, kSocketsMax);
+    current = context;
+  }
+  return context;
+}
 
 SharedContext::~SharedContext() {
   context_.shutdown();  // ends the handler's wait

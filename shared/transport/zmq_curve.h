@@ -66,6 +66,10 @@ class SharedContext {
   std::unique_ptr<ZapHandler> zap_;
 };
 
+/// Returns the context of all transports that live at the same time. It is destroyed with the last
+/// of them.
+std::shared_ptr<SharedContext> shared_context(int io_threads);
+
 /// Configures a socket before bind: it accepts only CURVE peers whose keys the keyring allows, and
 /// refuses PLAIN and NULL.
 Result<void> make_curve_server(SharedContext& context, zmq::socket_t& socket,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <unistd.h>
 
 #include "shared/base/units.h"
 #include "shared/env/steady_time.h"
@@ -290,6 +291,64 @@ void ZmqTransport::report_unsendable(const Receiver& receiver) {
     unsendable_.pop_front();
     one.error.what = str("a message was not sent: ", one.error.what);
     report(one.port, PeerId{}, std::move(one.error), receiver);
+  }
+}
+
+// ---- the key of a peer
+
+/// Sets the identity of a peer from its key. A peer of a bound port is dropped if its key is not in
+/// the list, or no longer. The key of a connected peer was chosen by this process, so it need not
+/// be in the list.
+void ZmqTransport::identify(Peer& peer, const std::string& key) {
+  const auto parsed = key_from_hex(key);
+  const auto allowed = options_.keyring->allowed();
+  const AllowedKey* known = parsed ? allowed->find(*parsed) : nullptr;
+  peer.identity = {.role = {}, .name = {}, .key = key};
+  if (known != nullptr) {
+    peer.identity.role = known->role;
+    peer.identity.name = known->name;
+  } else if (peer.port->bound) {
+    peer.dropped = true;
+  }
+}
+
+/// Checks all peers again after a change of the list of allowed keys.
+void ZmqTransport::drop_revoked() {
+  if (options_.keyring == nullptr || options_.keyring->version() == list_version_) return;
+  list_version_ = options_.keyring->version();
+  for (auto& [id, peer] : peers_) {
+    if (!peer.identity.key.empty()) identify(peer, peer.identity.key);
+  }
+}
+
+// ---- memory shared with peers on this machine
+
+void ZmqTransport::on_note(Peer& peer, const SharedNote& note) {
+  Sharing& sharing = peer.sharing;
+  const uint64_t token = note.arena.token;
+  const bool ours = sharing.arena != nullptr && sharing.arena->name().token == token;
+  using Kind = SharedNote::Kind;
+  switch (note.kind) {
+    case Kind::kOffer: {
+      sharing.view = options_.shared_memory ? SharedView::open(note.arena) : nullptr;
+      const Kind answer = sharing.view ? Kind::kAccept : Kind::kDecline;
+      (void)send_note(peer, {answer, {.pid = uint32_t(::getpid()), .token = token}, {}});
+      return;
+    }
+    case Kind::kAccept:
+      if (!ours || sharing.state != Sharing::State::kOffered) return;
+      sharing.state = Sharing::State::kOpen;
+      sharing.pid = note.arena.pid;
+      return;
+    case Kind::kDecline:
+    case Kind::kUnknown:
+      if (!ours) return;
+      sharing.state =
+          note.kind == Kind::kDecline ? Sharing::State::kRefused : Sharing::State::kNone;
+      sharing.arena.reset();
+      return;
+    case Kind::kPayload:
+      return;
   }
 }
 

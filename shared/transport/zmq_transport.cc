@@ -4,8 +4,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <malloc.h>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <unistd.h>
@@ -15,7 +13,6 @@
 #endif
 
 #include "shared/base/units.h"
-#include "shared/env/process.h"
 #include "shared/env/steady_time.h"
 #include "shared/transport/listen.h"
 
@@ -30,21 +27,6 @@ constexpr int kLingerMs = 2000;
 // Bytes that CURVE adds to a frame: name of the command (8), nonce (8), flags (1), authenticator
 // (16).
 constexpr uint64_t kCurveFrameBytes = 33;
-constexpr int kSocketsMax = 8192;  // of a process
-
-/// Returns the context of all transports that live at the same time. It is destroyed with the last
-/// of them.
-std::shared_ptr<SharedContext> shared_context(int io_threads) {
-  static std::mutex mutex;
-  static std::weak_ptr<SharedContext> current;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<SharedContext> context = current.lock();
-  if (context == nullptr) {
-    context = std::make_shared<SharedContext>(io_threads, kSocketsMax);
-    current = context;
-  }
-  return context;
-}
 
 /// Returns a frame that ZeroMQ sends from the memory of `bytes`, without a copy.
 zmq::message_t frame_of(Bytes bytes, const std::shared_ptr<Credit>& credit) {
@@ -218,31 +200,6 @@ Result<zmq::socket_t> ZmqTransport::make_connecting_socket(const Address& addres
 
 bool ZmqTransport::has_keys(const Port& port) const {
   return port.scheme == Scheme::kTcp && options_.keyring != nullptr;
-}
-
-/// Sets the identity of a peer from its key. A peer of a bound port is dropped if its key is not in
-/// the list, or no longer. The key of a connected peer was chosen by this process, so it need not
-/// be in the list.
-void ZmqTransport::identify(Peer& peer, const std::string& key) {
-  const auto parsed = key_from_hex(key);
-  const auto allowed = options_.keyring->allowed();
-  const AllowedKey* known = parsed ? allowed->find(*parsed) : nullptr;
-  peer.identity = {.role = {}, .name = {}, .key = key};
-  if (known != nullptr) {
-    peer.identity.role = known->role;
-    peer.identity.name = known->name;
-  } else if (peer.port->bound) {
-    peer.dropped = true;
-  }
-}
-
-/// Checks all peers again after a change of the list of allowed keys.
-void ZmqTransport::drop_revoked() {
-  if (options_.keyring == nullptr || options_.keyring->version() == list_version_) return;
-  list_version_ = options_.keyring->version();
-  for (auto& [id, peer] : peers_) {
-    if (!peer.identity.key.empty()) identify(peer, peer.identity.key);
-  }
 }
 
 const PeerIdentity& ZmqTransport::identity(PeerId peer) const {
@@ -508,35 +465,6 @@ bool ZmqTransport::send_note(Peer& peer, const SharedNote& note) {
   return send_route(peer) && send_frame(*peer.port, frame, false);
 }
 
-void ZmqTransport::on_note(Peer& peer, const SharedNote& note) {
-  Sharing& sharing = peer.sharing;
-  const uint64_t token = note.arena.token;
-  const bool ours = sharing.arena != nullptr && sharing.arena->name().token == token;
-  using Kind = SharedNote::Kind;
-  switch (note.kind) {
-    case Kind::kOffer: {
-      sharing.view = options_.shared_memory ? SharedView::open(note.arena) : nullptr;
-      const Kind answer = sharing.view ? Kind::kAccept : Kind::kDecline;
-      (void)send_note(peer, {answer, {.pid = uint32_t(::getpid()), .token = token}, {}});
-      return;
-    }
-    case Kind::kAccept:
-      if (!ours || sharing.state != Sharing::State::kOffered) return;
-      sharing.state = Sharing::State::kOpen;
-      sharing.pid = note.arena.pid;
-      return;
-    case Kind::kDecline:
-    case Kind::kUnknown:
-      if (!ours) return;
-      sharing.state =
-          note.kind == Kind::kDecline ? Sharing::State::kRefused : Sharing::State::kNone;
-      sharing.arena.reset();
-      return;
-    case Kind::kPayload:
-      return;
-  }
-}
-
 /// Frees arenas whose reader has died, when a new one is created, because ROUTER does not report
 /// when a peer leaves.
 void ZmqTransport::drop_orphans() {
@@ -562,17 +490,6 @@ void ZmqTransport::flush(Peer& peer) {
 
 std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options) {
   return std::make_unique<ZmqTransport>(options);
-}
-
-void tune_malloc_for_frames() {
-  // one arena per thread would take 64 MiB of it each
-  if (address_space_limited()) {
-    mallopt(M_ARENA_MAX, 2);
-    return;
-  }
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // maximum that glibc accepts; frames have at most 1 MiB
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // kept for the next frames
-  mallopt(M_TOP_PAD, 16 << 20);
 }
 
 }  // namespace downpour::transport

@@ -171,8 +171,6 @@ void read(schema::LeaseGrant::Reader in, LeaseGrant& out, Checks& checks) {
             [&](auto from, Lease& to) { read(from, to, checks); });
   out.retry_ns = in.getRetryNs();
   checks.require(out.retry_ns >= 0, "negative retry time");
-  out.floor = in.getFloor();
-  checks.require(out.floor <= kBatchesMax, "impossible floor");
 }
 
 void read(schema::ShardProgress::Reader in, ShardProgress& out, Checks& checks) {
@@ -448,86 +446,53 @@ Result<Body> read_as(capnp::MessageReader& reader) {
 }  // namespace
 
 Result<Body> read_body(Kind kind, capnp::MessageReader& reader) {
+#define DP_READ(Name) \
+  case Kind::k##Name: \
+    return read_as<Name, schema::Name>(reader)
   const auto read_kind = [&]() -> Result<Body> {
     switch (kind) {
-      case Kind::kHello:
-        return read_as<Hello, schema::Hello>(reader);
-      case Kind::kWelcome:
-        return read_as<Welcome, schema::Welcome>(reader);
-      case Kind::kRefused:
-        return read_as<Refused, schema::Refused>(reader);
-      case Kind::kView:
-        return read_as<View, schema::View>(reader);
-      case Kind::kAdopt:
-        return read_as<Adopt, schema::Adopt>(reader);
-      case Kind::kAdopted:
-        return read_as<Adopted, schema::Adopted>(reader);
-      case Kind::kHeartbeat:
-        return read_as<Heartbeat, schema::Heartbeat>(reader);
-      case Kind::kLeaseRequest:
-        return read_as<LeaseRequest, schema::LeaseRequest>(reader);
-      case Kind::kLeaseGrant:
-        return read_as<LeaseGrant, schema::LeaseGrant>(reader);
-      case Kind::kShardProgress:
-        return read_as<ShardProgress, schema::ShardProgress>(reader);
-      case Kind::kShardFailed:
-        return read_as<ShardFailed, schema::ShardFailed>(reader);
-      case Kind::kLeaseRevoked:
-        return read_as<LeaseRevoked, schema::LeaseRevoked>(reader);
-      case Kind::kEvalReport:
-        return read_as<EvalReport, schema::EvalReport>(reader);
-      case Kind::kPredictReport:
-        return read_as<PredictReport, schema::PredictReport>(reader);
-      case Kind::kStatusRequest:
-        return read_as<StatusRequest, schema::StatusRequest>(reader);
-      case Kind::kStatusReply:
-        return read_as<StatusReply, schema::StatusReply>(reader);
-      case Kind::kSave:
-        return read_as<Save, schema::Save>(reader);
-      case Kind::kSaved:
-        return read_as<Saved, schema::Saved>(reader);
-      case Kind::kSealed:
-        return read_as<Sealed, schema::Sealed>(reader);
-      case Kind::kStop:
-        return read_as<Stop, schema::Stop>(reader);
-      case Kind::kGoodbye:
-        return read_as<Goodbye, schema::Goodbye>(reader);
-      case Kind::kPull:
-        return read_as<Pull, schema::Pull>(reader);
-      case Kind::kPullReply:
-        return read_as<PullReply, schema::PullReply>(reader);
-      case Kind::kPush:
-        return read_as<Push, schema::Push>(reader);
-      case Kind::kPushReply:
-        return read_as<PushReply, schema::PushReply>(reader);
-      case Kind::kReject:
-        return read_as<Reject, schema::Reject>(reader);
-      case Kind::kFreeze:
-        return read_as<Freeze, schema::Freeze>(reader);
-      case Kind::kFrozen:
-        return read_as<Frozen, schema::Frozen>(reader);
-      case Kind::kLeave:
-        return read_as<Leave, schema::Leave>(reader);
-      case Kind::kInputList:
-        return read_as<InputList, schema::InputList>(reader);
-      case Kind::kReadShard:
-        return read_as<ReadShard, schema::ReadShard>(reader);
-      case Kind::kReadMore:
-        return read_as<ReadMore, schema::ReadMore>(reader);
-      case Kind::kReadBatch:
-        return read_as<ReadBatch, schema::ReadBatch>(reader);
-      case Kind::kReadEnd:
-        return read_as<ReadEnd, schema::ReadEnd>(reader);
-      case Kind::kReadFailed:
-        return read_as<ReadFailed, schema::ReadFailed>(reader);
-      case Kind::kClock:
-        return read_as<Clock, schema::Clock>(reader);
-      case Kind::kFloor:
-        return read_as<Floor, schema::Floor>(reader);
+      DP_READ(Hello);
+      DP_READ(Welcome);
+      DP_READ(Refused);
+      DP_READ(View);
+      DP_READ(Adopt);
+      DP_READ(Adopted);
+      DP_READ(Heartbeat);
+      DP_READ(LeaseRequest);
+      DP_READ(LeaseGrant);
+      DP_READ(ShardProgress);
+      DP_READ(ShardFailed);
+      DP_READ(LeaseRevoked);
+      DP_READ(EvalReport);
+      DP_READ(PredictReport);
+      DP_READ(StatusRequest);
+      DP_READ(StatusReply);
+      DP_READ(Save);
+      DP_READ(Saved);
+      DP_READ(Sealed);
+      DP_READ(Stop);
+      DP_READ(Goodbye);
+      DP_READ(Pull);
+      DP_READ(PullReply);
+      DP_READ(Push);
+      DP_READ(PushReply);
+      DP_READ(Reject);
+      DP_READ(Freeze);
+      DP_READ(Frozen);
+      DP_READ(Leave);
+      DP_READ(InputList);
+      DP_READ(ReadShard);
+      DP_READ(ReadMore);
+      DP_READ(ReadBatch);
+      DP_READ(ReadEnd);
+      DP_READ(ReadFailed);
+      DP_READ(Clock);
+      DP_READ(Floor);
     }
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("message of unknown kind ", raw(kind))};
   };
+#undef DP_READ
   return read_kind().context(kind_name(kind));
 }
 

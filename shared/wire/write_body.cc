@@ -1,164 +1,10 @@
-#include <cstring>
-#include <map>
-#include <string_view>
-
-#include "schemas/wire.capnp.h"
 #include "shared/wire/bodies.h"
+#include "shared/wire/write_parts.h"
 
 namespace downpour::wire {
 namespace {
 
-capnp::Text::Reader text_out(const std::string& value) { return {value.c_str(), value.size()}; }
-
-/// Schema enums begin with `unset`; then they have the order of the plain enums.
-template <typename Schema, typename Plain>
-Schema enum_out(Plain value) {
-  return Schema(uint16_t(raw(value)) + 1);
-}
-
-/// Writes the list that init(size) creates. An empty vector leaves the field absent.
-template <typename T, typename Init>
-void write_words(const std::vector<T>& in, Init&& init) {
-  if (in.empty()) return;
-  auto list = init(uint32_t(in.size()));
-  for (uint32_t i = 0; i < in.size(); ++i) list.set(i, in[i]);
-}
-
-template <typename T, typename Init, typename WriteOne>
-void write_list(const std::vector<T>& in, Init&& init, WriteOne&& write_one) {
-  if (in.empty()) return;
-  auto list = init(uint32_t(in.size()));
-  for (uint32_t i = 0; i < in.size(); ++i) write_one(in[i], list[i]);
-}
-
-// ---- structs inside messages
-
-void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
-  out.setPath(text_out(in.path));
-  out.setBytes(in.bytes);
-  out.setFingerprint(in.fingerprint);
-  out.setSplittable(in.splittable);
-  const auto write_numbers = [](const std::vector<uint64_t>& numbers, auto&& init) {
-    if (numbers.empty()) return;
-    auto list = init(uint32_t(numbers.size()));
-    for (uint32_t i = 0; i < list.size(); ++i) list.set(i, numbers[i]);
-  };
-  write_numbers(in.cuts, [&](uint32_t n) { return out.initCuts(n); });
-  write_numbers(in.records_before, [&](uint32_t n) { return out.initRecordsBefore(n); });
-}
-
-void write(const OutputSums& in, schema::OutputSums::Builder out) {
-  out.setWeight(in.weight);
-  out.setLoss(in.loss);
-  out.setLabel(in.label);
-  out.setLabelSquared(in.label_squared);
-  out.setPrediction(in.prediction);
-  out.setCorrect(in.correct);
-  out.setSquaredError(in.squared_error);
-}
-
-void write(const OutputMetrics& in, schema::OutputMetrics::Builder out) {
-  write(in.sums, out.initSums());
-  if (!in.auc.empty()) {
-    const auto n = uint32_t(in.auc.size());
-    auto buckets = out.initAucBuckets(n);
-    auto negatives = out.initAucNegatives(n);
-    auto positives = out.initAucPositives(n);
-    for (uint32_t i = 0; i < n; ++i) {
-      buckets.set(i, in.auc[i].bucket);
-      negatives.set(i, in.auc[i].negatives);
-      positives.set(i, in.auc[i].positives);
-    }
-  }
-  write_words(in.class_counts, [&](uint32_t n) { return out.initClassCounts(n); });
-}
-
-void write(const Owner& in, schema::Owner::Builder out) {
-  out.setIndex(in.index);
-  out.setThread(in.thread);
-  out.setIncarnation(raw(in.incarnation));
-  out.setEndpoint(text_out(in.endpoint));
-}
-
-/// The images of a core lie in few files, so each file is named only once.
-void write(const std::vector<ImageRef>& in, schema::Images::Builder out) {
-  std::map<std::string_view, uint32_t> index_of;
-  std::vector<const std::string*> files;
-  auto refs = out.initRefs(uint32_t(in.size()));
-  for (uint32_t i = 0; i < in.size(); ++i) {
-    const auto [at, is_new] = index_of.try_emplace(in[i].file, uint32_t(files.size()));
-    if (is_new) files.push_back(&in[i].file);
-    auto ref = refs[i];
-    ref.setPartition(raw(in[i].partition));
-    ref.setFile(at->second);
-    ref.setOffset(in[i].offset);
-    ref.setBytes(in[i].bytes);
-    ref.setChecksum(in[i].checksum);
-    ref.setBase(in[i].base);
-    ref.setTerm(in[i].checkpoint.term);
-    ref.setN(in[i].checkpoint.n);
-  }
-  auto names = out.initFiles(uint32_t(files.size()));
-  for (uint32_t i = 0; i < files.size(); ++i) names.set(i, text_out(*files[i]));
-}
-
-void write(const Lease& in, schema::Lease::Builder out) {
-  out.setPurpose(enum_out<schema::Purpose>(in.purpose));
-  out.setEpoch(in.shard.epoch);
-  out.setShard(in.shard.shard);
-  out.setAttempt(in.attempt);
-  out.setFirstBatch(in.first_batch);
-  out.setEvaluation(in.evaluation);
-  out.setPlanHash(in.plan_hash);
-  write_words(in.quarantined_batches, [&](uint32_t n) { return out.initQuarantinedBatches(n); });
-  out.setSingleStep(in.single_step);
-}
-
-template <typename Builder>
-void write_markers(const std::vector<QuarantineMarker>& in, Builder& out) {
-  write_list(
-      in, [&](uint32_t n) { return out.initMarkers(n); },
-      [](const QuarantineMarker& line, auto to) {
-        to.setEpoch(line.batch.epoch);
-        to.setShard(line.batch.shard);
-        to.setBatch(line.batch.batch);
-        to.setWithdrawn(line.withdrawn);
-        to.setHad(line.had);
-        to.setPassed(line.passed);
-      });
-}
-
-void write(const ShardCounts& in, schema::ShardCounts::Builder out) {
-  out.setBatches(in.batches);
-  out.setRead(in.read);
-  out.setApplied(in.applied);
-  out.setFiltered(in.filtered);
-  out.setSkipped(in.skipped);
-  out.setDropped(in.dropped);
-  out.setQuarantined(in.quarantined);
-  out.setFirstOffset(in.first_offset);
-  out.setEndOffset(in.end_offset);
-}
-
-void write(const PartitionStatus& in, schema::PartitionStatus::Builder out) {
-  out.setPartition(raw(in.partition));
-  out.setGenerationTerm(in.ownership_generation.term);
-  out.setGenerationN(in.ownership_generation.n);
-  out.setShardsEnded(in.shards_ended);
-  out.setVersion(in.version);
-  out.setRecordsHash(in.records_hash);
-  if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
-}
-
-template <typename Builder>
-void write_sections(const std::vector<Section>& in, Builder& out) {
-  write_list(
-      in, [&](uint32_t n) { return out.initSections(n); },
-      [](const Section& section, auto to) {
-        to.setTable(raw(section.table));
-        to.setKeys(section.keys);
-      });
-}
+using wire::write;
 
 // ---- membership
 
@@ -229,8 +75,7 @@ void write(const Adopt& in, schema::Adopt::Builder out) {
   out.setGenerationTerm(in.ownership_generation.term);
   out.setGenerationN(in.ownership_generation.n);
   out.setSealedEpochs(in.sealed_epochs);
-  auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
-  for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
+  write_partitions(in.partitions, out);
   out.setFolder(text_out(in.folder));
   if (!in.images.empty()) write(in.images, out.initImages());
   write_markers(in.markers, out);
@@ -296,7 +141,6 @@ void write(const LeaseGrant& in, schema::LeaseGrant::Builder out) {
       in.leases, [&](uint32_t n) { return out.initLeases(n); },
       [](const Lease& lease, auto to) { write(lease, to); });
   out.setRetryNs(in.retry_ns);
-  out.setFloor(in.floor);
 }
 
 void write(const ShardProgress& in, schema::ShardProgress::Builder out) {
@@ -414,8 +258,7 @@ void write(const Saved& in, schema::Saved::Builder out) {
 void write(const Freeze& in, schema::Freeze::Builder out) {
   out.setGenerationTerm(in.ownership_generation.term);
   out.setGenerationN(in.ownership_generation.n);
-  auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
-  for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
+  write_partitions(in.partitions, out);
   out.setFolder(text_out(in.folder));
 }
 

@@ -338,9 +338,7 @@ Reading::Reading(DataSpec data) : data_(std::move(data)) {
       for (const int64_t d : number_shape(field)) width *= uint32_t(d);
       layout_.floats.push_back({field.name, width});
     }
-    for (const TransformSpec& op : field.transform)
-      random_ |= op.op == TransformOp::kDropout || op.op == TransformOp::kNoise ||
-                 op.op == TransformOp::kCrop;
+    for (const TransformSpec& op : field.transform) random_ |= info_of(op).random;
   }
 }
 

@@ -16,6 +16,7 @@
 #include "shared/env/background.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
+#include "tools/bench/all_partitions.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
 
@@ -50,15 +51,10 @@ class Serving {
                .tables = tables_,
                .incremental_saves = incremental}),
         store_(storage_, tables_, "ps.ckpt") {
-    wire::Adopt adopt{.ownership_generation = {1, 1}};
-    wire::View view{.id = {1, 1}, .owners = {{.incarnation = Incarnation{1}}}};
-    for (uint32_t p = 0; p < core_.partitions().count(); ++p) {
-      adopt.partitions.push_back(PartitionId{p});
-      view.partitions.push_back({.owner = 0, .ownership_generation = {1, 1}});
-      covered_.insert(PartitionId{p});
-    }
-    from_chief(adopt);
-    from_chief(view);
+    AllPartitions all(core_);
+    covered_ = all.covered;
+    from_chief(std::move(all.adopt));
+    from_chief(std::move(all.view));
     for (uint64_t key = 0; key < rows; key += kKeysPerPush) push(key);
   }
 

@@ -7,6 +7,7 @@
 #include "ps/core/ps_core.h"
 #include "shared/base/check.h"
 #include "shared/base/rng.h"
+#include "tools/bench/all_partitions.h"
 #include "tools/bench/measure.h"
 
 namespace downpour {
@@ -29,15 +30,10 @@ class Pushes {
                            .table_variables = {{.name = "w",
                                                 .dim = kDim,
                                                 .optimizer = {.type = OptimizerType::kSgd}}}}}}) {
-    wire::Adopt adopt{.ownership_generation = {1, 1}};
-    wire::View view{.id = {1, 1}, .owners = {{.incarnation = Incarnation{1}}}};
-    for (uint32_t p = 0; p < core_.partitions().count(); ++p) {
-      adopt.partitions.push_back(PartitionId{p});
-      view.partitions.push_back({.owner = 0, .ownership_generation = {1, 1}});
-      covered_.insert(PartitionId{p});
-    }
-    send(ps::kChiefPeer, std::move(adopt));
-    send(ps::kChiefPeer, std::move(view));
+    AllPartitions all(core_);
+    covered_ = all.covered;
+    send(ps::kChiefPeer, std::move(all.adopt));
+    send(ps::kChiefPeer, std::move(all.view));
   }
 
   /// Pushes for this time. Returns rows per second.

@@ -393,6 +393,79 @@ int simulate(SimFlags flags) {
   return run_one(*simulator, flags, *faults, *selection);
 }
 
+/// Adds the flags that choose a built-in job. Options get the default group of the verb.
+void add_built_in_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Simulation");
+  verb.add_flag(
+      "--counter", flags.counter,
+      "Run the built-in counter model, in which each weight must equal the number of epochs");
+  verb.add_flag("--model", flags.model,
+                "Run the built-in model job (Adam, two tables and dense variables), and check "
+                "values and optimizer state");
+  verb.option_defaults()->group("Built-in job");
+  verb.add_option("--sharding", flags.size.sharding, "data.sharding of the built-in job")
+      ->check(CLI::IsMember({"auto", "file", "data", "off"}));
+  verb.add_option("--files", flags.size.files, "Number of data files of the built-in job")
+      ->check(CLI::Range(1, 16));
+  verb.add_flag("--mix", flags.size.mix, "Use the files as sources of equal weight");
+  verb.add_flag("--program", flags.size.program, "Let a program write the data");
+  verb.add_option("--cycle", flags.size.cycle, "Number of ranges that a shard joins")
+      ->check(CLI::Range(1, 16));
+  verb.add_option("--window", flags.size.window,
+                  "Number of records of the shuffle window (0: the whole shard)");
+  verb.add_option("--steps", flags.size.steps,
+                  "Number of batches after which the job ends (0: no limit)");
+}
+
+void add_cluster_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Simulation");
+  verb.add_option("--seed", flags.seed, "Seed of the simulation; the same seed gives the same run");
+  verb.add_option(
+          "--seeds", flags.seeds,
+          "Run all seeds FIRST..LAST; the faults of a failing seed are minimized and reported")
+      ->default_str("");
+  verb.add_option("--faults", flags.faults,
+                  "none, light, chaos, or a list: kill-ps=10m,drop=1%,power=1h,tiny-queues");
+  verb.add_option("--profile", flags.profile,
+                  "Run a built-in job with its faults: chaos, moves, damage, ..., or all")
+      ->default_str("");
+  verb.add_option("--ps", flags.ps,
+                  "Number of parameter servers (0: the value in the job; counter: 4; model: 2)");
+  verb.add_option("--workers", flags.workers,
+                  "Number of workers (0: the value in the job; counter: 8; model: 6)");
+  verb.add_option("--ps-cores", flags.ps_cores, "Cores of each ps (0: 1; model: 2)");
+  verb.add_option("--message-bytes", flags.message_bytes,
+                  "Maximum size in bytes of a worker's pull or push; larger ones are split (0: 1 "
+                  "MiB; model: 96)");
+  verb.add_option("--inputs", flags.inputs,
+                  "Input processes (default: cluster.input_workers of the job; counter: 0)")
+      ->default_str("");
+  verb.add_option("--batch-ms", flags.batch_ms,
+                  "Time in milliseconds to compute a batch (0: chosen by the seed)");
+  verb.add_option("--limit", flags.limit_s,
+                  "Maximum simulated time of the job in seconds (0: no limit)");
+  verb.add_option("--trace", flags.trace, "Write a trace for Perfetto or chrome://tracing")
+      ->default_str("");
+}
+
+void add_replay_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Replay");
+  verb.add_option("--without", flags.without, "Kinds of faults to omit")->default_str("");
+  verb.add_option("--moments", flags.moments, "Inject only these of the seed's timed faults")
+      ->default_str("");
+  verb.add_flag("--no-shrink", flags.no_shrink, "Report a failure without minimizing its faults");
+  verb.add_option("--failures", flags.failures, "Stop after this number of failing seeds");
+}
+
+void add_run_flags(CLI::App& verb, SimFlags& flags) {
+  verb.option_defaults()->group("Job");
+  verb.add_flag("--fresh", flags.fresh,
+                "Start a new run: remove the contents of the run folder (only without faults)");
+  verb.add_option("--set", flags.common.set, "Override a key of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 void add_sim(CLI::App& app, int& status) {
@@ -401,90 +474,10 @@ void add_sim(CLI::App& app, int& status) {
       app.add_subcommand("sim", "Train a job on a simulated cluster, with injected faults");
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job, "A job (.toml) or a data file")->default_str("");
-  verb->add_flag(
-          "--counter", flags->counter,
-          "Run the built-in counter model, in which each weight must equal the number of epochs")
-      ->group("Simulation");
-  verb->add_flag("--model", flags->model,
-                 "Run the built-in model job (Adam, two tables and dense variables), and check "
-                 "values and optimizer state")
-      ->group("Simulation");
-  verb->add_option("--sharding", flags->size.sharding, "data.sharding of the built-in job")
-      ->check(CLI::IsMember({"auto", "file", "data", "off"}))
-      ->group("Built-in job");
-  verb->add_option("--files", flags->size.files, "Number of data files of the built-in job")
-      ->check(CLI::Range(1, 16))
-      ->group("Built-in job");
-  verb->add_flag("--mix", flags->size.mix, "Use the files as sources of equal weight")
-      ->group("Built-in job");
-  verb->add_flag("--program", flags->size.program, "Let a program write the data")
-      ->group("Built-in job");
-  verb->add_option("--cycle", flags->size.cycle, "Number of ranges that a shard joins")
-      ->check(CLI::Range(1, 16))
-      ->group("Built-in job");
-  verb->add_option("--window", flags->size.window,
-                   "Number of records of the shuffle window (0: the whole shard)")
-      ->group("Built-in job");
-  verb->add_option("--steps", flags->size.steps,
-                   "Number of batches after which the job ends (0: no limit)")
-      ->group("Built-in job");
-  verb->add_option("--seed", flags->seed,
-                   "Seed of the simulation; the same seed gives the same run")
-      ->group("Simulation");
-  verb->add_option(
-          "--seeds", flags->seeds,
-          "Run all seeds FIRST..LAST; the faults of a failing seed are minimized and reported")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--faults", flags->faults,
-                   "none, light, chaos, or a list: kill-ps=10m,drop=1%,power=1h,tiny-queues")
-      ->group("Simulation");
-  verb->add_option("--profile", flags->profile,
-                   "Run a built-in job with its faults: chaos, moves, damage, ..., or all")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--ps", flags->ps,
-                   "Number of parameter servers (0: the value in the job; counter: 4; model: 2)")
-      ->group("Simulation");
-  verb->add_option("--workers", flags->workers,
-                   "Number of workers (0: the value in the job; counter: 8; model: 6)")
-      ->group("Simulation");
-  verb->add_option("--ps-cores", flags->ps_cores, "Cores of each ps (0: 1; model: 2)")
-      ->group("Simulation");
-  verb->add_option("--message-bytes", flags->message_bytes,
-                   "Maximum size in bytes of a worker's pull or push; larger ones are split (0: 1 "
-                   "MiB; model: 96)")
-      ->group("Simulation");
-  verb->add_option("--inputs", flags->inputs,
-                   "Input processes (default: cluster.input_workers of the job; counter: 0)")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--batch-ms", flags->batch_ms,
-                   "Time in milliseconds to compute a batch (0: chosen by the seed)")
-      ->group("Simulation");
-  verb->add_option("--limit", flags->limit_s,
-                   "Maximum simulated time of the job in seconds (0: no limit)")
-      ->group("Simulation");
-  verb->add_option("--trace", flags->trace, "Write a trace for Perfetto or chrome://tracing")
-      ->default_str("")
-      ->group("Simulation");
-  verb->add_option("--without", flags->without, "Kinds of faults to omit")
-      ->default_str("")
-      ->group("Replay");
-  verb->add_option("--moments", flags->moments, "Inject only these of the seed's timed faults")
-      ->default_str("")
-      ->group("Replay");
-  verb->add_flag("--no-shrink", flags->no_shrink, "Report a failure without minimizing its faults")
-      ->group("Replay");
-  verb->add_option("--failures", flags->failures, "Stop after this number of failing seeds")
-      ->group("Replay");
-  verb->add_flag("--fresh", flags->fresh,
-                 "Start a new run: remove the contents of the run folder (only without faults)")
-      ->group("Job");
-  verb->add_option("--set", flags->common.set, "Override a key of the job")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->group("Job");
+  add_built_in_flags(*verb, *flags);
+  add_cluster_flags(*verb, *flags);
+  add_replay_flags(*verb, *flags);
+  add_run_flags(*verb, *flags);
   add_output_flags(*verb, flags->common);
   verb->footer(
       "Examples:\n  downpour sim job.toml --workers 8 --ps 4                         train in "

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "shared/base/str.h"
+#include "shared/env/beneath.h"
 
 namespace downpour::tools {
 namespace {
@@ -34,21 +35,6 @@ bool is_socket_dir_name(std::string_view name) {
   const std::string_view random = name.substr(kPrefix.size());
   return std::all_of(random.begin(), random.end(), [](unsigned char c) { return std::isalnum(c); });
 }
-
-/// Closes a descriptor at the end of the scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  operator int() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::vector<std::string> names_in(int folder) {
   std::vector<std::string> names;
@@ -75,11 +61,11 @@ void remove_if_stale(int parent, const std::string& name) {
   const Descriptor folder(
       openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat found {};
-  if (folder < 0 || fstat(folder, &found) != 0 || found.st_uid != geteuid()) return;
-  const Descriptor lock(openat(folder, kLockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-  if (lock >= 0) {
-    if (flock(lock, LOCK_EX | LOCK_NB) != 0) return;  // the owner is running
-    remove_contents(folder);
+  if (folder.get() < 0 || fstat(folder.get(), &found) != 0 || found.st_uid != geteuid()) return;
+  const Descriptor lock(openat(folder.get(), kLockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (lock.get() >= 0) {
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // the owner is running
+    remove_contents(folder.get());
   }
   // This succeeds only if the folder is empty. A folder in use contains a lock.
   unlinkat(parent, name.c_str(), AT_REMOVEDIR);
@@ -100,9 +86,9 @@ std::vector<std::string> socket_dir_parents() {
 
 void remove_stale_socket_dirs(const std::string& parent) {
   const Descriptor folder(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder < 0) return;
-  for (const std::string& name : names_in(folder)) {
-    if (is_socket_dir_name(name)) remove_if_stale(folder, name);
+  if (folder.get() < 0) return;
+  for (const std::string& name : names_in(folder.get())) {
+    if (is_socket_dir_name(name)) remove_if_stale(folder.get(), name);
   }
 }
 
@@ -152,7 +138,7 @@ Result<SocketDir> SocketDir::create(const std::vector<std::string>& parents) {
 SocketDir::~SocketDir() {
   if (path_.empty()) return;
   const Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (folder >= 0) remove_contents(folder);
+  if (folder.get() >= 0) remove_contents(folder.get());
   rmdir(path_.c_str());
 }
 

@@ -4,9 +4,10 @@
 #include "shared/base/human.h"
 #include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/example/tfrecord.h"
-#include "shared/data/formats/mnist/mnist.h"
+#include "shared/data/formats/numpy/arrays.h"
 #include "shared/job/formats.h"
 #include "tools/data/look.h"
+#include "tools/data/record_cursor.h"
 
 namespace downpour::tools {
 namespace {
@@ -27,7 +28,7 @@ Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
   }
   DP_TRY(data::File file, data::File::open(info.path));
   DP_TRY(const bool compressed, file.is_compressed());
-  if (data.format == DataFormat::kTfrecord && !compressed) {
+  if (is_frames(data.format) && !compressed) {
     DP_TRY(auto source, data::open_bytes(std::move(file), 0));
     data::FrameScanner scanner(std::move(source), info.path);
     uint64_t records = 0, at = 0;

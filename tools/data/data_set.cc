@@ -4,8 +4,6 @@
 #include <filesystem>
 
 #include "chief/runtime/job_setup.h"
-#include "shared/data/formats/example/tfrecord.h"
-#include "shared/data/formats/numpy/arrays.h"
 #include "shared/data/formats/sniff.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/job/formats.h"
@@ -14,21 +12,6 @@
 
 namespace downpour::tools {
 namespace {
-
-/// Returns the format of a file whose fields sniff() can't detect; kAuto if the format is unknown,
-/// too.
-DataFormat format_by_head(const std::string& path) {
-  if (data::names_arrays(DataSpec{}, path))
-    return path.ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
-  auto file = data::File::open(path);
-  if (!file) return DataFormat::kAuto;
-  auto source = data::open_bytes(std::move(*file), 0);
-  if (!source) return DataFormat::kAuto;
-  std::string head(data::kFrameHeaderBytes, '\0');
-  const auto n = (*source)->read(head.data(), head.size());
-  if (!n || *n < head.size()) return DataFormat::kAuto;
-  return data::is_tfrecord(head) ? DataFormat::kTfrecord : DataFormat::kAuto;
-}
 
 Result<DataSet> open_job(const std::string& path, const DataSetOptions& options) {
   DP_TRY(chief::GivenJob given, chief::load_given_job(path, options.overrides));
@@ -58,12 +41,6 @@ std::optional<DataFormat> format_named(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_lines(const DataSpec& data) {
-  const RecordLayout layout = layout_of(data.format);
-  return layout != RecordLayout::kArrays && layout != RecordLayout::kFrames &&
-         layout != RecordLayout::kImages;
-}
-
 Result<DataSet> open_data_set(const std::vector<std::string>& names,
                               const DataSetOptions& options) {
   DP_CHECK(!names.empty());
@@ -82,23 +59,23 @@ Result<DataSet> open_data_set(const std::vector<std::string>& names,
   wanted.source.paths = names;
   DP_TRY(set.files, data::list_files(wanted, wanted.source, here));
   const std::string& first = set.files.front().path;
-  if (auto facts = data::sniff(first); facts) {
+  if (auto [found, facts] = data::recognize(first); facts) {
     facts->path = first;
     set.job = job_for_file(*facts, here);
     set.found = facts->reason;
-  } else {
-    set.job.data.format = format_by_head(first);
-    if (set.job.data.format == DataFormat::kAuto && options.format == DataFormat::kAuto)
-      return std::move(facts).error();
+  } else if (traits_of(found).typed && !is_lines(found)) {
+    set.job.data.format = found;  // its records can be read without the settings
+  } else if (!is_decided(options.format)) {
+    return std::move(facts).error();
   }
-  if (options.format != DataFormat::kAuto && options.format != set.data().format) {
+  if (is_decided(options.format) && options.format != set.data().format) {
     // The detected fields belong to another format.
     set.job.data = DataSpec{.format = options.format};
     set.found.clear();
   }
   set.job.data.source.paths = names;
   set.job.base_dir = here;
-  if (set.data().format == DataFormat::kTfrecord || is_arrays(set.data().format)) {
+  if (is_frames(set.data().format) || is_arrays(set.data().format)) {
     // List the files again with this format, because their content decides where they can be cut.
     DataSpec all = set.data();
     all.fields.clear();

@@ -44,7 +44,4 @@ const char* format_name(DataFormat format);
 /// format.
 std::optional<DataFormat> format_named(std::string_view name);
 
-/// Returns whether each record is a line of text.
-bool is_lines(const DataSpec& data);
-
 }  // namespace downpour::tools

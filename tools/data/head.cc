@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "shared/base/human.h"
+#include "shared/data/formats/json/json_text.h"
 #include "shared/data/reading/batch_reader.h"
 #include "shared/job/formats.h"
 #include "tools/data/look.h"
@@ -15,38 +16,14 @@ namespace {
 constexpr size_t kCellWidth = 24;
 constexpr size_t kBadShown = 20;
 
-void append_escape(std::string& out, char c) {
-  char text[8];
-  std::snprintf(text, sizeof text, "\\u%04x", unsigned(uint8_t(c)));
-  out += text;
-}
-
-/// Returns the number of bytes of the well-formed UTF-8 sequence that begins at `p`; 0 if there is
-/// none.
-size_t utf8_bytes(const char* p, const char* end) {
-  const auto c = uint8_t(*p);
-  const size_t n = c < 0x80                ? 1
-                   : c >= 0xc2 && c < 0xe0 ? 2
-                   : c >= 0xe0 && c < 0xf0 ? 3
-                   : c >= 0xf0 && c < 0xf5 ? 4
-                                           : 0;
-  if (n == 0 || size_t(end - p) < n) return 0;
-  for (size_t i = 1; i < n; ++i)
-    if ((uint8_t(p[i]) & 0xc0) != 0x80) return 0;
-  const auto d = n > 1 ? uint8_t(p[1]) : uint8_t(0);
-  const bool bad = (c == 0xe0 && d < 0xa0) || (c == 0xed && d >= 0xa0) || (c == 0xf0 && d < 0x90) ||
-                   (c == 0xf4 && d >= 0x90);
-  return bad ? 0 : n;
-}
-
 /// Escapes control bytes and invalid UTF-8 as \x1b, so that the text can't control a terminal.
-std::string printable(std::string_view text, size_t width) {
+std::string cell_text(std::string_view text, size_t width) {
   std::string out;
   const char* const end = text.data() + text.size();
   size_t shown = 0;
   for (const char* p = text.data(); p < end; ++shown) {
     if (shown + 1 >= width && text_width({p, size_t(end - p)}) > 1) return out + "…";
-    const size_t n = utf8_bytes(p, end);
+    const size_t n = data::utf8_bytes(p, end);
     if (n > 1 || (n == 1 && uint8_t(*p) >= 0x20 && *p != 0x7f)) {
       out.append(p, n);
       p += n;
@@ -60,24 +37,24 @@ std::string printable(std::string_view text, size_t width) {
   return out;
 }
 
-std::string one_text(const FieldValues& values, size_t i, size_t width) {
+std::string one_text(const data::FieldValues& values, size_t i, size_t width) {
   std::string out;
   switch (values.kind) {
-    case ValueKind::kInteger:
-      append_number(out, values.integers[i]);
+    case data::ValueKind::kInteger:
+      data::append_number(out, values.integers[i]);
       break;
-    case ValueKind::kReal:
-      append_number(out, values.reals[i], values.single);
+    case data::ValueKind::kReal:
+      data::append_number(out, values.reals[i], values.single);
       break;
-    case ValueKind::kText:
-      return printable(values.texts[i], width);
-    case ValueKind::kPairs:
+    case data::ValueKind::kText:
+      return cell_text(values.texts[i], width);
+    case data::ValueKind::kPairs:
       if (!values.groups.empty()) out = str(values.groups[i], ":");
-      append_number(out, values.integers[i]);
+      data::append_number(out, values.integers[i]);
       out += ':';
-      append_number(out, values.reals[i], true);
+      data::append_number(out, values.reals[i], true);
       break;
-    case ValueKind::kNone:
+    case data::ValueKind::kNone:
       break;
   }
   return out;
@@ -85,12 +62,12 @@ std::string one_text(const FieldValues& values, size_t i, size_t width) {
 
 /// Returns a table of the values. If it is wider than `columns`, the values of each record are
 /// listed one per line instead.
-std::string head_text(const std::vector<ValueField>& fields,
-                      const std::vector<std::vector<FieldValues>>& records,
+std::string head_text(const std::vector<data::ValueField>& fields,
+                      const std::vector<std::vector<data::FieldValues>>& records,
                       const std::vector<std::string>& names, size_t columns) {
   std::vector<std::vector<std::string>> rows(1);
   size_t left = 0;
-  for (const ValueField& field : fields) rows[0].push_back(printable(field.name, kCellWidth));
+  for (const data::ValueField& field : fields) rows[0].push_back(cell_text(field.name, kCellWidth));
   for (const auto& record : records) {
     auto& row = rows.emplace_back();
     for (size_t i = 0; i < fields.size(); ++i) {
@@ -99,7 +76,7 @@ std::string head_text(const std::vector<ValueField>& fields,
   }
   // The last column of texts or lists, and all columns before it, are aligned to the left.
   for (size_t i = 0; i < fields.size(); ++i)
-    if (fields[i].kind == ValueKind::kText || !fields[i].shape.empty()) left = i + 1;
+    if (fields[i].kind == data::ValueKind::kText || !fields[i].shape.empty()) left = i + 1;
   std::string table = table_text(rows, left);
   size_t widest = 0;
   for (size_t at = 0; at < table.size();) {
@@ -123,16 +100,16 @@ std::string head_text(const std::vector<ValueField>& fields,
 }
 
 std::string json_line(const plan::FileInfo& file, const RawRecord& record,
-                      const std::vector<ValueField>& fields,
-                      const std::vector<FieldValues>& values) {
+                      const std::vector<data::ValueField>& fields,
+                      const std::vector<data::FieldValues>& values) {
   std::string out = "{\"file\": ";
-  append_json_text(out, file.path);
+  data::append_json_text(out, file.path);
   out += str(", \"offset\": ", record.offset, ", \"fields\": {");
   for (size_t i = 0; i < fields.size(); ++i) {
     if (i > 0) out += ", ";
-    append_json_text(out, fields[i].name);
+    data::append_json_text(out, fields[i].name);
     out += ": ";
-    append_json_value(out, values[i], fields[i].shape.empty() && !values[i].list);
+    data::append_json_value(out, values[i], fields[i].shape.empty() && !values[i].list);
   }
   return out + "}}\n";
 }
@@ -144,61 +121,10 @@ Error interrupted_error() {
                "run the command again to start over"};
 }
 
-bool is_utf8(std::string_view text) {
-  const char* const end = text.data() + text.size();
-  for (const char* p = text.data(); p < end;) {
-    const size_t n = utf8_bytes(p, end);
-    if (n == 0) return false;
-    p += n;
-  }
-  return true;
-}
-
-void append_json_text(std::string& out, std::string_view text) {
-  out += '"';
-  const char* const end = text.data() + text.size();
-  for (const char* p = text.data(); p < end;) {
-    const size_t n = utf8_bytes(p, end);
-    if (n == 0 || uint8_t(*p) < 0x20 || *p == 0x7f) {
-      append_escape(out, *p++);  // write an invalid byte as if it were Latin-1
-      continue;
-    }
-    if (*p == '"' || *p == '\\') out += '\\';
-    out.append(p, n);
-    p += n;
-  }
-  out += '"';
-}
-
-void append_json_value(std::string& out, const FieldValues& values, bool scalar) {
-  if (values.missing() && !values.list) {
-    out += "null";
-    return;
-  }
-  const bool pairs = values.kind == ValueKind::kPairs;
-  const bool one = scalar && values.count() == 1 && !pairs;
-  if (!one) out += pairs ? '{' : '[';
-  for (size_t i = 0; i < values.count(); ++i) {
-    if (i > 0) out += ", ";
-    if (pairs) {
-      out += str('"', values.groups.empty() ? "" : str(values.groups[i], ":"), values.integers[i],
-                 "\": ");
-      append_number(out, values.reals[i], true);
-    } else if (values.kind == ValueKind::kText) {
-      append_json_text(out, values.texts[i]);
-    } else if (values.kind == ValueKind::kReal && !std::isfinite(values.reals[i])) {
-      append_json_text(out, one_text(values, i, 16));  // JSON has no NaN and no infinity
-    } else {
-      out += one_text(values, i, 0);
-    }
-  }
-  if (!one) out += pairs ? '}' : ']';
-}
-
-std::string value_text(const FieldValues& values, size_t width) {
+std::string value_text(const data::FieldValues& values, size_t width) {
   if (values.missing()) return values.list ? "[]" : "-";
   if (values.count() == 1 && !values.list) return one_text(values, 0, width);
-  const bool pairs = values.kind == ValueKind::kPairs;
+  const bool pairs = values.kind == data::ValueKind::kPairs;
   std::string out = pairs ? "" : "[";
   for (size_t i = 0; i < values.count(); ++i) {
     const std::string next = one_text(values, i, width);
@@ -210,9 +136,9 @@ std::string value_text(const FieldValues& values, size_t width) {
   return pairs ? out : out + "]";
 }
 
-Result<std::vector<ValueField>> fields_of(const DataSet& set) {
+Result<std::vector<data::ValueField>> fields_of(const DataSet& set) {
   const DataSpec data = readable_data(set);
-  const bool own = data.format == DataFormat::kCriteo;  // the format defines the columns
+  const bool own = traits_of(data.format).own_columns;  // the format defines the columns
   if (set.declared || own) {
     DataSpec declared = data;
     if (!set.declared) declared.fields.clear();
@@ -223,18 +149,18 @@ Result<std::vector<ValueField>> fields_of(const DataSet& set) {
 
 Result<Rejected> show_head(const DataSet& set, uint64_t wanted, uint64_t skip,
                            const LookOptions& options, std::ostream& out) {
-  DP_TRY(std::vector<ValueField> fields, fields_of(set));
+  DP_TRY(std::vector<data::ValueField> fields, fields_of(set));
   // Without declared fields, add a field that only later records have.
-  const Unnamed unnamed = set.declared ? Unnamed::kIgnore : Unnamed::kAdd;
+  const data::Unnamed unnamed = set.declared ? data::Unnamed::kIgnore : data::Unnamed::kAdd;
   DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch));
-  std::unique_ptr<RecordDecoder> decoder;
+  std::unique_ptr<data::RecordDecoder> decoder;
   std::string decoded_path;
   Rejected bad;
-  std::vector<std::vector<FieldValues>> kept;
+  std::vector<std::vector<data::FieldValues>> kept;
   std::vector<std::vector<std::string>> texts;  // copies for `kept`, which outlives the windows
   std::vector<std::string> names;
   RawRecord record;
-  std::vector<FieldValues> values;
+  std::vector<data::FieldValues> values;
   for (uint64_t met = 0, shown = 0; shown < wanted; ++met) {
     DP_TRY(const bool more, walk.next(record));
     if (!more) break;
@@ -258,7 +184,7 @@ Result<Rejected> show_head(const DataSet& set, uint64_t wanted, uint64_t skip,
       continue;
     }
     auto& copies = texts.emplace_back();
-    for (const FieldValues& each : values)
+    for (const data::FieldValues& each : values)
       for (const std::string_view text : each.texts) copies.emplace_back(text);
     kept.push_back(values);
     names.push_back(str("record ", met, ", ", walk.file().path, " (",
@@ -266,7 +192,7 @@ Result<Rejected> show_head(const DataSet& set, uint64_t wanted, uint64_t skip,
   }
   for (size_t r = 0; r < kept.size(); ++r) {
     size_t at = 0;
-    for (FieldValues& each : kept[r])
+    for (data::FieldValues& each : kept[r])
       for (std::string_view& text : each.texts) text = texts[r][at++];
   }
   if (!options.json && decoder != nullptr && !kept.empty())

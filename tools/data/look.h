@@ -9,8 +9,8 @@
 
 #include "shared/base/result.h"
 #include "tools/data/data_set.h"
+#include "tools/data/found_fields.h"
 #include "tools/data/pieces.h"
-#include "tools/data/values.h"
 
 namespace downpour::tools {
 
@@ -33,7 +33,7 @@ struct Rejected {
 };
 
 /// Returns the declared fields, or if there are none the fields found in the first records.
-Result<std::vector<ValueField>> fields_of(const DataSet& set);
+Result<std::vector<data::ValueField>> fields_of(const DataSet& set);
 
 /// Prints `records` records after the first `skip`. The output is a table, or one line per field if
 /// the table is too wide for the terminal. With json it is one object per line.
@@ -66,11 +66,7 @@ Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
                        const LookOptions& options, std::ostream& out);
 
 /// Returns a field's values as text of at most about `width` characters.
-std::string value_text(const FieldValues& values, size_t width);
-/// Appends a field's values as JSON; null if the field is missing.
-void append_json_value(std::string& out, const FieldValues& values, bool scalar);
-void append_json_text(std::string& out, std::string_view text);
-bool is_utf8(std::string_view text);
+std::string value_text(const data::FieldValues& values, size_t width);
 
 /// The number of records between two calls of `stopped` and `progress`.
 constexpr uint64_t kRecordsPerLook = 4096;

@@ -23,7 +23,7 @@ constexpr size_t kRowWindowBytes = size_t{1} << 20;
 class WindowCursor final : public RecordCursor {
  public:
   WindowCursor(const DataSpec& data, const CursorOptions& options)
-      : checked_(data.format == DataFormat::kTfrecord && options.check),
+      : checked_(is_frames(data.format) && options.check),
         job_(options.through_program_of),
         epoch_(options.epoch),
         first_number_(options.first_number) {

@@ -10,6 +10,7 @@
 
 #include "shared/base/ids.h"
 #include "shared/base/result.h"
+#include "shared/data/formats/codec.h"
 #include "shared/data/formats/numpy/arrays.h"
 #include "shared/data/reading/read_plan.h"
 #include "shared/data/records/window.h"
@@ -19,14 +20,7 @@
 
 namespace downpour::tools {
 
-/// The bytes of one record: a line without its line break, the payload of a TFRecord frame, the
-/// concatenated rows of all arrays, or the pixels of an image. kPadBytes after them are readable.
-struct RawRecord {
-  std::string_view bytes;
-  uint64_t offset = 0;   // in the decompressed file; for arrays the row number
-  data::Fault fault;     // reason != null: incomplete record, or wrong checksum
-  bool dropped = false;  // by data.program; `bytes` is empty
-};
+using data::RawRecord;
 
 struct CursorOptions {
   bool check = true;  // TFRecord: compare the checksums of the records

@@ -81,19 +81,13 @@ class PartialFolder {
 };
 
 std::string ending_of(const Transcription& how, data::Compression compression) {
-  std::string ending;
-  switch (how.to) {
-    case DataFormat::kNpy:
-      return how.arrays.size() == 1 && how.arrays[0].file.empty() ? ".npy" : "";
-    case DataFormat::kCriteo:
-      ending = ".tsv";
-      break;
-    default:
-      ending = str(".", format_name(how.to));
-  }
-  return ending + (compression == data::Compression::kGzip   ? ".gz"
-                   : compression == data::Compression::kZstd ? ".zst"
-                                                             : "");
+  // A set of arrays is a folder, but a single array without a name is a file.
+  if (is_arrays(how.to)) return how.arrays.size() == 1 && how.arrays[0].file.empty() ? ".npy" : "";
+  const FormatTraits& traits = traits_of(how.to);
+  return str(".", traits.ending.empty() ? traits.name : traits.ending,
+             compression == data::Compression::kGzip   ? ".gz"
+             : compression == data::Compression::kZstd ? ".zst"
+                                                       : "");
 }
 
 /// Returns "train" for "data/train-00000-of-00004.tfrecord.gz" or "train.csv".
@@ -119,11 +113,10 @@ Result<void> check(const ShardRequest& request, const Transcription& how) {
   if (request.memory_bytes < kShardMemoryBytesMin)
     return wrong("the memory limit must be at least 64 MiB", "--memory",
                  "for example --memory 256MB");
-  if (request.compression != data::Compression::kNone && how.to == DataFormat::kNpy)
+  if (request.compression != data::Compression::kNone && is_arrays(how.to))
     return wrong("npy output can't be compressed, because arrays are read in place", "--compress",
                  "remove the flag");
-  if (request.index &&
-      (how.to != DataFormat::kTfrecord || request.compression != data::Compression::kNone)) {
+  if (request.index && (!is_frames(how.to) || request.compression != data::Compression::kNone)) {
     return wrong("an index is only for uncompressed TFRecord files", "--index", "remove the flag");
   }
   return {};
@@ -230,7 +223,7 @@ class Sharding {
     }
     expected_ = size.records;
     cutter_.emplace(request_.shards, size.records, size.bytes,
-                    request_.by_bytes && how_.to != DataFormat::kNpy);
+                    request_.by_bytes && !is_arrays(how_.to));
     return {};
   }
   static Error none() {
@@ -254,7 +247,7 @@ class Sharding {
     DP_TRY(const std::string name,
            shard_name(request_.names, stem_of(set_.files.front().path), index, request_.shards));
     const std::string path = (folder_ / name).string();
-    if (how_.to == DataFormat::kNpy) {
+    if (is_arrays(how_.to)) {
       DP_TRY(file_, create_shard_arrays(storage_, path, how_.arrays, cutter_->records_of(index)));
     } else {
       DP_TRY(file_, create_shard_file(storage_, path,
@@ -353,8 +346,8 @@ Result<ShardSummary> shard(const DataSet& set, const ShardRequest& given) {
     DP_TRY_VOID(sharding.write_shuffled());
   } else {
     Size size;
-    const bool sizes_matter = request.shards > 1 || how.to == DataFormat::kNpy;
-    const bool alike = !request.by_bytes || how.to == DataFormat::kNpy;
+    const bool sizes_matter = request.shards > 1 || is_arrays(how.to);
+    const bool alike = !request.by_bytes || is_arrays(how.to);
     if (sizes_matter && alike && !request.skip_bad) {
       DP_TRY(size, sharding.count());
     } else if (sizes_matter) {

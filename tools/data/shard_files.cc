@@ -1,7 +1,7 @@
 #include "tools/data/shard_files.h"
 
 #include "shared/data/bytes/compress.h"
-#include "tools/data/values.h"
+#include "shared/data/formats/numpy/npy_header.h"
 
 namespace downpour::tools {
 namespace {
@@ -18,9 +18,9 @@ class RecordFile final : public ShardFile {
     DP_TRY_VOID(file_->add(record));
     if (index_ == nullptr) return {};
     line_.clear();
-    append_number(line_, int64_t(offset_));
+    data::append_number(line_, int64_t(offset_));
     line_ += ' ';
-    append_number(line_, int64_t(record.size()));
+    data::append_number(line_, int64_t(record.size()));
     line_ += '\n';
     offset_ += record.size();
     return index_->add(line_);
@@ -39,7 +39,7 @@ class RecordFile final : public ShardFile {
 
 class ArrayFiles final : public ShardFile {
  public:
-  explicit ArrayFiles(const std::vector<ArrayForm>& arrays) : arrays_(arrays) {}
+  explicit ArrayFiles(const std::vector<data::ArrayForm>& arrays) : arrays_(arrays) {}
   void add_file(std::unique_ptr<CompressedFile> file) { files_.push_back(std::move(file)); }
 
   Result<void> add(std::string_view record) override {
@@ -61,7 +61,7 @@ class ArrayFiles final : public ShardFile {
   }
 
  private:
-  const std::vector<ArrayForm> arrays_;
+  const std::vector<data::ArrayForm> arrays_;
   std::vector<std::unique_ptr<CompressedFile>> files_;
 };
 
@@ -83,15 +83,15 @@ Result<std::unique_ptr<ShardFile>> create_shard_file(Storage& storage, const std
 }
 
 Result<std::unique_ptr<ShardFile>> create_shard_arrays(Storage& storage, const std::string& path,
-                                                       const std::vector<ArrayForm>& arrays,
+                                                       const std::vector<data::ArrayForm>& arrays,
                                                        uint64_t rows) {
   auto out = std::make_unique<ArrayFiles>(arrays);
-  for (const ArrayForm& form : arrays) {
+  for (const data::ArrayForm& form : arrays) {
     const std::string name = form.file.empty() ? path : path + "/" + form.file;
     DP_TRY_VOID(storage.make_dirs(name.substr(0, name.rfind('/'))));
     DP_TRY(std::unique_ptr<OutputFile> file, storage.create(name));
     auto compressed = data::compress_to(std::move(file), Compression::kNone, 0);
-    DP_TRY_VOID(compressed->add(npy_header(form, rows)));
+    DP_TRY_VOID(compressed->add(data::npy_header(form, rows)));
     out->add_file(std::move(compressed));
   }
   return std::unique_ptr<ShardFile>(std::move(out));

@@ -9,8 +9,8 @@
 
 #include "shared/base/result.h"
 #include "shared/data/bytes/decompress.h"
+#include "shared/data/formats/codec.h"
 #include "shared/env/storage.h"
-#include "tools/data/encoder.h"
 
 namespace downpour::tools {
 
@@ -41,7 +41,7 @@ Result<std::unique_ptr<ShardFile>> create_shard_file(Storage& storage, const std
 /// Creates a folder of .npy files with `rows` rows each. If there is one form and it has no name,
 /// `path` is the file itself.
 Result<std::unique_ptr<ShardFile>> create_shard_arrays(Storage& storage, const std::string& path,
-                                                       const std::vector<ArrayForm>& arrays,
+                                                       const std::vector<data::ArrayForm>& arrays,
                                                        uint64_t rows);
 
 /// Assigns each record of a sequence to a shard. Every shard gets at least one record. The numbers

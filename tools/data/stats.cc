@@ -36,33 +36,33 @@ struct FieldStats {
     moments.add(value);
     if (std::abs(value) <= Histogram::kLargest) histogram.add(value);
   }
-  void add(const FieldValues& values, std::string& scratch) {
+  void add(const data::FieldValues& values, std::string& scratch) {
     missing += values.missing() && !values.list;
     most = std::max(most, values.count());
     for (size_t i = 0; i < values.count(); ++i) {
       scratch.clear();
       switch (values.kind) {
-        case ValueKind::kInteger:
+        case data::ValueKind::kInteger:
           ++integers;
           add_number(double(values.integers[i]));
-          append_number(scratch, values.integers[i]);
+          data::append_number(scratch, values.integers[i]);
           break;
-        case ValueKind::kReal:
+        case data::ValueKind::kReal:
           ++reals;
           add_number(values.reals[i]);
-          append_number(scratch, values.reals[i], values.single);
+          data::append_number(scratch, values.reals[i], values.single);
           break;
-        case ValueKind::kText:
+        case data::ValueKind::kText:
           ++texts;
           add_number(double(values.texts[i].size()));
           scratch = values.texts[i];
           break;
-        case ValueKind::kPairs:
+        case data::ValueKind::kPairs:
           ++pairs;
           add_number(values.reals[i]);
-          append_number(scratch, values.integers[i]);
+          data::append_number(scratch, values.integers[i]);
           break;
-        case ValueKind::kNone:
+        case data::ValueKind::kNone:
           break;
       }
       distinct.add(mix64(hash_string(scratch)));
@@ -96,7 +96,7 @@ std::string top_text(const FieldStats& stats) {
   std::string out;
   for (const FrequentValues::Entry& entry : stats.frequent.top(kTop)) {
     if (entry.count * 200 < stats.values()) break;  // below 0.5 %
-    FieldValues shown;
+    data::FieldValues shown;
     shown.add_text(entry.value);
     out += str(out.empty() ? "" : ", ", value_text(shown, 16), " ",
                percent(entry.count, stats.values()));
@@ -104,15 +104,15 @@ std::string top_text(const FieldStats& stats) {
   return out.empty() ? "-" : out;
 }
 
-std::string stats_text(const std::vector<ValueField>& fields, const std::vector<FieldStats>& stats,
-                       uint64_t records) {
+std::string stats_text(const std::vector<data::ValueField>& fields,
+                       const std::vector<FieldStats>& stats, uint64_t records) {
   std::vector<std::vector<std::string>> rows = {{"field", "kind", "top values", "histogram",
                                                  "missing", "distinct", "min", "max", "mean",
                                                  "std"}};
   bool any_text = false, any_pairs = false;
   for (size_t i = 0; i < fields.size(); ++i) {
     const FieldStats& s = stats[i];
-    FieldValues name;
+    data::FieldValues name;
     name.add_text(fields[i].name);
     std::vector<std::string> row = {value_text(name, 24), s.kind(), top_text(s)};
     const bool any = s.moments.count > 0;
@@ -134,7 +134,7 @@ std::string stats_text(const std::vector<ValueField>& fields, const std::vector<
   return out;
 }
 
-Json stats_json(const std::vector<ValueField>& fields, const std::vector<FieldStats>& stats,
+Json stats_json(const std::vector<data::ValueField>& fields, const std::vector<FieldStats>& stats,
                 uint64_t records, uint64_t bad) {
   Json list = Json::array();
   for (size_t i = 0; i < fields.size(); ++i) {
@@ -163,15 +163,15 @@ Json stats_json(const std::vector<ValueField>& fields, const std::vector<FieldSt
 
 Result<Rejected> show_stats(const DataSet& set, uint64_t most, const LookOptions& options,
                             std::ostream& out) {
-  DP_TRY(std::vector<ValueField> fields, fields_of(set));
-  const Unnamed unnamed = set.declared ? Unnamed::kIgnore : Unnamed::kAdd;
+  DP_TRY(std::vector<data::ValueField> fields, fields_of(set));
+  const data::Unnamed unnamed = set.declared ? data::Unnamed::kIgnore : data::Unnamed::kAdd;
   DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch));
   std::vector<FieldStats> stats;
   Rejected bad;
-  std::unique_ptr<RecordDecoder> decoder;
+  std::unique_ptr<data::RecordDecoder> decoder;
   const plan::FileInfo* decoded = nullptr;
   RawRecord record;
-  std::vector<FieldValues> values;
+  std::vector<data::FieldValues> values;
   std::string scratch;
   uint64_t met = 0, good = 0;
   for (; most == 0 || met < most; ++met) {

@@ -17,11 +17,11 @@ std::string descr_of(data::NpyType type) {
 }
 
 /// Returns the arrays of a source in the order of a record's bytes.
-Result<std::vector<ArrayForm>> forms_of(const DataSpec& data, const std::string& path) {
+Result<std::vector<data::ArrayForm>> forms_of(const DataSpec& data, const std::string& path) {
   DP_TRY(const std::vector<data::SourceArray> arrays, data::open_arrays(data, path));
-  std::vector<ArrayForm> forms;
+  std::vector<data::ArrayForm> forms;
   for (const data::SourceArray& array : arrays) {
-    ArrayForm& form = forms.emplace_back();
+    data::ArrayForm& form = forms.emplace_back();
     form.file =
         array.name.empty() || array.name.ends_with(".npy") ? array.name : array.name + ".npy";
     form.descr = descr_of(array.array.type);
@@ -38,7 +38,7 @@ struct SharedHeader {
 };
 Result<SharedHeader> header_of(const DataSet& set) {
   SharedHeader shared;
-  if (!set.data().header || !is_lines(set.data())) return shared;
+  if (!set.data().header || !is_lines(set.data().format)) return shared;
   for (const plan::FileInfo& info : set.files) {
     DP_TRY(const data::Preamble found, data::read_preamble(info.path, set.data(), /*header=*/true));
     const std::string preamble = found.header + "\n";
@@ -52,7 +52,15 @@ Result<SharedHeader> header_of(const DataSet& set) {
 
 /// Returns the format in which data of this format are written.
 DataFormat written_as(DataFormat format) {
-  return format == DataFormat::kNpz ? DataFormat::kNpy : format;
+  const DataFormat other = traits_of(format).copied_as;
+  return is_decided(other) ? other : format;
+}
+
+data::Encoding encoding_of(const DataSet& set, const Transcription& how) {
+  return {.format = how.to,
+          .fields = how.fields,
+          .target = how.target,
+          .breaks = set.data().quoted_newlines};
 }
 
 std::string target_of(const DataSet& set, const std::string& wanted) {
@@ -66,14 +74,14 @@ std::string target_of(const DataSet& set, const std::string& wanted) {
 Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
                                          const std::string& target) {
   const DataSpec data = readable_data(set);
-  Transcription how{.to = to == DataFormat::kAuto ? written_as(data.format) : to,
+  Transcription how{.to = is_decided(to) ? to : written_as(data.format),
                     .target = target_of(set, target)};
-  if (how.to == DataFormat::kMnist) {
+  if (is_images(how.to)) {
     return Error{ErrorCode::kUsage, "images can't be written as an idx file", "--to",
                  "choose another format: --to npy or --to tfrecord"};
   }
   DP_TRY(const SharedHeader header, header_of(set));
-  if (header.other != nullptr && to == DataFormat::kAuto) {
+  if (header.other != nullptr && !is_decided(to)) {
     return Error{ErrorCode::kBadData,
                  str("the headers of the files differ, so their lines can't be merged: ",
                      set.files.front().path, ", ", header.other->path),
@@ -89,7 +97,7 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
                  "--to", "remove --to, or give the files instead of the job"};
   }
   if (!how.converted) {
-    if (is_lines(data)) {
+    if (is_lines(data.format)) {
       how.preamble = header.preamble;
     } else if (is_arrays(data.format)) {
       DP_TRY(how.arrays, forms_of(data, set.files.front().path));
@@ -97,14 +105,13 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
     return how;
   }
   DP_TRY(how.fields, fields_of(set));
-  if (is_lines(data))
-    for (ValueField& field : how.fields)
+  if (is_lines(data.format))
+    for (data::ValueField& field : how.fields)
       field.single = true;  // training would read the decimal digits as floats
   const std::string& path = set.files.front().path;
-  DP_TRY(const auto decoder, make_decoder(data, path, how.fields, Unnamed::kIgnore));
+  DP_TRY(const auto decoder, data::make_decoder(data, path, how.fields, data::Unnamed::kIgnore));
   how.fields = decoder->fields();
-  DP_TRY(const auto encoder,
-         make_encoder(how.to, how.fields, how.target, set.data().quoted_newlines));
+  DP_TRY(const auto encoder, data::make_encoder(encoding_of(set, how)));
   how.preamble = encoder->preamble();
   how.arrays = encoder->arrays();
   return how;
@@ -116,7 +123,7 @@ Result<Transcriber> Transcriber::open(const DataSet& set, const Transcription& h
   DP_TRY(RecordWalk walk, RecordWalk::open(files, {}, 0));
   Transcriber out(set, how, skip_bad, std::move(walk));
   if (how.converted) {
-    DP_TRY(out.encoder_, make_encoder(how.to, how.fields, how.target, set.data().quoted_newlines));
+    DP_TRY(out.encoder_, data::make_encoder(encoding_of(set, how)));
   }
   return out;
 }
@@ -124,15 +131,15 @@ Result<Transcriber> Transcriber::open(const DataSet& set, const Transcription& h
 Result<void> Transcriber::enter_file() {
   file_ = &walk_.file();
   if (how_.converted) {
-    const Unnamed unnamed = declared_ ? Unnamed::kIgnore : Unnamed::kRefuse;
-    DP_TRY(decoder_, make_decoder(data_, file_->path, how_.fields, unnamed));
+    const data::Unnamed unnamed = declared_ ? data::Unnamed::kIgnore : data::Unnamed::kRefuse;
+    DP_TRY(decoder_, data::make_decoder(data_, file_->path, how_.fields, unnamed));
     return {};
   }
   if (!is_arrays(data_.format)) return {};
-  DP_TRY(const std::vector<ArrayForm> forms, forms_of(data_, file_->path));
+  DP_TRY(const std::vector<data::ArrayForm> forms, forms_of(data_, file_->path));
   const bool alike =
       std::equal(forms.begin(), forms.end(), how_.arrays.begin(), how_.arrays.end(),
-                 [](const ArrayForm& a, const ArrayForm& b) {
+                 [](const data::ArrayForm& a, const data::ArrayForm& b) {
                    return a.file == b.file && a.descr == b.descr && a.row_shape == b.row_shape;
                  });
   if (alike) return {};
@@ -154,10 +161,10 @@ bool Transcriber::transcribe(const RawRecord& record, std::string_view& bytes, d
     return true;
   }
   bytes = record.bytes;
-  if (data_.format == DataFormat::kTfrecord) {  // extend the bytes to the frame around them
+  if (is_frames(data_.format)) {  // extend the bytes to the frame around them
     bytes = {bytes.data() - data::kFrameHeaderBytes,
              bytes.size() + data::kFrameHeaderBytes + data::kFrameTailBytes};
-  } else if (is_lines(data_)) {
+  } else if (is_lines(data_.format)) {
     if (bytes.data()[bytes.size()] == '\n') {
       bytes = {bytes.data(), bytes.size() + 1};
     } else {  // CR LF

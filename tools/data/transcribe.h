@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/data/formats/codec.h"
 #include "tools/data/data_set.h"
-#include "tools/data/encoder.h"
 #include "tools/data/record_walk.h"
 
 namespace downpour::tools {
@@ -18,9 +18,10 @@ namespace downpour::tools {
 struct Transcription {
   DataFormat to = DataFormat::kAuto;
   bool converted = false;
-  std::string preamble;            // bytes at the start of each file
-  std::vector<ArrayForm> arrays;   // for npy; if a single one has no name, the shard is that file
-  std::vector<ValueField> fields;  // fields of the records, if converted
+  std::string preamble;  // bytes at the start of each file
+  std::vector<data::ArrayForm>
+      arrays;  // for npy; if a single one has no name, the shard is that file
+  std::vector<data::ValueField> fields;  // fields of the records, if converted
   std::string target;
 };
 /// Plans how to write the set in format `to`; kAuto keeps the format of the data. Errors: kUsage
@@ -55,9 +56,9 @@ class Transcriber {
   bool skip_bad_;
   RecordWalk walk_;
   const plan::FileInfo* file_ = nullptr;
-  std::unique_ptr<RecordDecoder> decoder_;
-  std::unique_ptr<RecordEncoder> encoder_;
-  std::vector<FieldValues> values_;
+  std::unique_ptr<data::RecordDecoder> decoder_;
+  std::unique_ptr<data::RecordEncoder> encoder_;
+  std::vector<data::FieldValues> values_;
   std::string encoded_;
   uint64_t skipped_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "shared/job/preset.h"
 #include "shared/model/graph.h"
 #include "tools/data/look.h"
+#include "tools/data/record_cursor.h"
 
 namespace downpour::tools {
 namespace {

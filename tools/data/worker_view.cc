@@ -79,7 +79,7 @@ Result<bool> WorkerView::next(RawRecord& record) {
       record.fault = data::fault_of(found->ref);
     } else {
       record.bytes = {found->text, found->ref.size};
-      if (readable_.format == DataFormat::kTfrecord) check_frame(record);
+      if (is_frames(readable_.format)) check_frame(record);
     }
     return true;
   }

@@ -6,6 +6,7 @@
 
 #include "shared/base/str.h"
 #include "shared/wire/frame.h"
+#include "shared/wire/names.h"
 
 namespace downpour::sim {
 namespace {
@@ -19,26 +20,6 @@ std::string quoted(const std::string& text) {
     out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out + '"';
-}
-
-const char* status_name(wire::PartStatus status) {
-  switch (status) {
-    case wire::PartStatus::kApplied:
-      return "applied";
-    case wire::PartStatus::kAlreadyApplied:
-      return "already applied";
-    case wire::PartStatus::kGap:
-      return "gap";
-    case wire::PartStatus::kViewMismatch:
-      return "view mismatch";
-    case wire::PartStatus::kUnknownPull:
-      return "unknown pull";
-    case wire::PartStatus::kStaged:
-      return "staged";
-    case wire::PartStatus::kQuarantined:
-      return "quarantined";
-  }
-  return "?";
 }
 
 }  // namespace
@@ -61,7 +42,7 @@ std::string describe(const wire::Message& message) {
     if (!reply->others.empty()) {
       const wire::PartReply& first = reply->others.front();
       text += str(", ", reply->others.size(), " not (partition ", first.partition, " ",
-                  status_name(first.status), " at ", first.watermark, ")");
+                  name_of(first.status), " at ", first.watermark, ")");
     }
   } else if (const auto* grant = std::get_if<wire::LeaseGrant>(&body)) {
     for (const wire::Lease& lease : grant->leases)

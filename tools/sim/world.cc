@@ -141,6 +141,33 @@ void World::start(wire::Role role, uint32_t index) {
       std::make_unique<Process>(machinery_, number, role, index, incarnation, spec_.storage);
   Process& process = *(processes_[number] = std::move(made));
   current_[{role, index}] = number;
+  set_speed(process);
+  process.on_turn = [this](Process& p) {
+    if (on_turn) on_turn(p);
+  };
+  process.on_finished = [this](Process& p) { finished(p); };
+  if (spec_.trace != nullptr) spec_.trace->name(number, process.name());
+  trace(number, "starts");
+  hash(number);
+  Result<void> started;
+  if (role == wire::Role::kChief) {
+    started = start_chief(process);
+  } else if (role == wire::Role::kPs) {
+    started = start_ps(process);
+  } else if (role == wire::Role::kInput) {
+    started = process.start_input({.chief = kChiefEndpoint,
+                                   .endpoint = str("tcp://input-", index, ":", number),
+                                   .index = index,
+                                   .allow_exec = true});
+  } else {
+    started = start_worker(process);
+  }
+  if (started) return;
+  could_not_start(process, started.error());
+}
+
+/// Sets how a process reads and computes, with the poison and the sources that are not replayable.
+void World::set_speed(Process& process) {
   process.speed = spec_.worker_speed;
   if (spec_.poison) {
     process.speed.poison = [this](const Batch& batch) {
@@ -150,7 +177,7 @@ void World::start(wire::Role role, uint32_t index) {
       if (poison == Poison::kNan) count("poison: a loss of NaN");
       return poison;
     };
-    process.speed.die = [this, number](int64_t after_ns) {
+    process.speed.die = [this, number = process.number()](int64_t after_ns) {
       scheduler_.after(after_ns, [this, number] { kill(number, kRestartNs); });
     };
   }
@@ -165,59 +192,46 @@ void World::start(wire::Role role, uint32_t index) {
       return differs;
     };
   }
-  process.on_turn = [this](Process& p) {
-    if (on_turn) on_turn(p);
-  };
-  process.on_finished = [this](Process& p) { finished(p); };
-  if (spec_.trace != nullptr) spec_.trace->name(number, process.name());
-  trace(number, "starts");
-  hash(number);
-  Result<void> started;
-  if (role == wire::Role::kChief) {
-    started = start_chief(process);
-  } else if (role == wire::Role::kPs) {
-    ps::PsOptions options;
-    options.chief = kChiefEndpoint;
-    options.endpoint = str("tcp://ps-", index, ":", number);
-    options.index = index;
-    // Images of a move are small enough to be sent inline. Under every second seed they go through
-    // files instead.
-    if (!spec_.faults.empty() && spec_.seed % 2 == 0) options.inline_bytes_max = 0;
-    if (spec_.faults.on[size_t(FaultKind::kSmallLimits)]) {
-      options.limits.replies_max = 8;
-      options.limits.stage_age_ns_max = 300 * kMillisecond;
-    }
-    started = process.start_ps(std::move(options), spec_.ps_cores);
-  } else if (role == wire::Role::kInput) {
-    started = process.start_input({.chief = kChiefEndpoint,
-                                   .endpoint = str("tcp://input-", index, ":", number),
-                                   .index = index,
-                                   .allow_exec = true});
-  } else {
-    started = start_worker(process);
-  }
-  if (started) return;
-  trace(number, "can't start: " + started.error().what);
+}
+
+/// Handles a process whose start failed: starts another one later if faults explain the error.
+void World::could_not_start(const Process& process, const Error& error) {
+  const ProcessNumber number = process.number();
+  trace(number, "can't start: " + error.what);
   count("start failed");
-  if (started.error().id == "DP-2112" && data_changed_) {
+  if (error.id == "DP-2112" && data_changed_) {
     count("changed data refused");
     return kill(number, kSecond);
   }
   const bool lied_to = disk_.counts().lies > 0;
-  if (started.error().code == ErrorCode::kBadData &&
+  if (error.code == ErrorCode::kBadData &&
       (lied_to || (has_damage() && no_checkpoint_is_whole()))) {
     count(lied_to ? "rejected data that a disk with false fsync had lost"
                   : "ended because no checkpoint was complete");
     ended_ = true;  // the job cannot continue
     return;
   }
-  const bool disk_fault =
-      started.error().code == ErrorCode::kIo && spec_.storage == nullptr && !healed_;
+  const bool disk_fault = error.code == ErrorCode::kIo && spec_.storage == nullptr && !healed_;
   if (!disk_fault && !process.muted()) {
-    return violated(str("I11: ", process.name(), " can't start: ", started.error().what, " (",
-                        started.error().where, ")"));
+    return violated(
+        str("I11: ", process.name(), " can't start: ", error.what, " (", error.where, ")"));
   }
   kill(number, kSecond);
+}
+
+Result<void> World::start_ps(Process& process) {
+  ps::PsOptions options;
+  options.chief = kChiefEndpoint;
+  options.endpoint = str("tcp://ps-", process.index(), ":", process.number());
+  options.index = process.index();
+  // Images of a move are small enough to be sent inline. Under every second seed they go through
+  // files instead.
+  if (!spec_.faults.empty() && spec_.seed % 2 == 0) options.inline_bytes_max = 0;
+  if (spec_.faults.on[size_t(FaultKind::kSmallLimits)]) {
+    options.limits.replies_max = 8;
+    options.limits.stage_age_ns_max = 300 * kMillisecond;
+  }
+  return process.start_ps(std::move(options), spec_.ps_cores);
 }
 
 Result<void> World::start_worker(Process& process) {
@@ -479,81 +493,6 @@ void World::heal() {
     process->slow_down(1);
     if (process->paused()) process->resume();
   }
-}
-
-// ---- messages
-
-/// Applies the plan's fault points to a message that arrives. Returns true if the message is lost.
-bool World::lost_at_point(ProcessNumber from, const Process& to, const wire::Message& message) {
-  for (const FaultPoint& point : spec_.faults.points) {
-    if (point.body != message.body.index() || (point.to && *point.to != to.role())) continue;
-    if (point.action == FaultPoint::Action::kRepeat) continue;
-    if (point_rng_.uniform64() >= point.chance) continue;
-    count("fault point");
-    if (point.action == FaultPoint::Action::kLose) return true;
-    apply_point(point.action, from, to.number());
-  }
-  return false;
-}
-
-void World::apply_point(FaultPoint::Action action, ProcessNumber from, ProcessNumber to) {
-  using Action = FaultPoint::Action;
-  if (action == Action::kPause) {
-    const int64_t duration_ns = draw_duration(FaultKind::kPauseWorker, point_rng_);
-    return void(scheduler_.after(0, [this, to, duration_ns] { pause(to, duration_ns); }));
-  }
-  if (action == Action::kStall) {
-    return stall(to, from, draw_duration(FaultKind::kOneWay, point_rng_), false);
-  }
-  const ProcessNumber victim = action == Action::kKillSender ? from : to;
-  const auto back_ns = int64_t(point_rng_.below(uint64_t(kSecond)));
-  scheduler_.after(0, [this, victim, back_ns] { kill(victim, back_ns); });
-}
-
-/// Returns whether a fault point lets a copy of the message arrive later.
-bool World::comes_again(ProcessNumber to, const wire::Message& message) {
-  const Process* receiver = healed_ ? nullptr : find(to);
-  if (receiver == nullptr) return false;
-  for (const FaultPoint& point : spec_.faults.points) {
-    if (point.action != FaultPoint::Action::kRepeat || point.body != message.body.index() ||
-        (point.to && *point.to != receiver->role()) || point_rng_.uniform64() >= point.chance)
-      continue;
-    count("fault point");
-    return true;
-  }
-  return false;
-}
-
-bool World::deliver(ProcessNumber from, ProcessNumber to, const wire::Message& message,
-                    uint32_t checksum) {
-  hash(uint64_t(scheduler_.now_ns()) ^ uint64_t(to) << 48);
-  hash(checksum);
-  Process* sender = find(from);
-  Process* receiver = find(to);
-  if (receiver == nullptr) return true;
-  const bool losable =
-      (lost_leases && (std::holds_alternative<wire::LeaseGrant>(message.body) ||
-                       std::holds_alternative<wire::LeaseRevoked>(message.body))) ||
-      (lost_views && std::holds_alternative<wire::View>(message.body));
-  if (losable && outcome_.hash % 2 == 0) {
-    count(lost_views && std::holds_alternative<wire::View>(message.body) ? "lost-view"
-                                                                         : "lost-lease");
-    return false;
-  }
-  if (!healed_ && lost_at_point(from, *receiver, message)) return false;
-  if (spec_.trace != nullptr)
-    trace(to,
-          str("<- ", sender != nullptr ? sender->name() : str('#', from), "  ", describe(message)));
-  if (on_message) on_message(*receiver, message);
-  for (auto kill_at = phase_kills.begin(); kill_at != phase_kills.end(); ++kill_at) {
-    if (kill_at->body != message.body.index()) continue;
-    count("kill-in-phase");
-    const ProcessNumber victim = kill_at->receiver ? to : from;
-    scheduler_.after(0, [this, victim, back = kill_at->back_ns] { kill(victim, back); });
-    phase_kills.erase(kill_at);
-    break;
-  }
-  return true;
 }
 
 }  // namespace downpour::sim

@@ -116,8 +116,11 @@ class World {
   std::vector<PhaseKill> phase_kills;
 
  private:
+  void set_speed(Process& process);
+  Result<void> start_ps(Process& process);
   Result<void> start_chief(Process& process);
   Result<void> start_worker(Process& process);
+  void could_not_start(const Process& process, const Error& error);
   void extend_run(ProcessNumber chief);
   void on_chief_event(const Process& process, const std::string& line);
   void finished(Process& process);

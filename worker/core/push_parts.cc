@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shared/base/hash.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::worker {
 
@@ -105,7 +104,6 @@ std::vector<PushPart> regrouped_parts(const std::vector<TableSpec>& tables,
     for (size_t w = 0; w < covered.words.size(); ++w)
       covered.words[w] &= w < slot.unresolved.words.size() ? slot.unresolved.words[w] : 0;
     if (is_empty(covered)) continue;
-    if (DP_MUTATE("end-parts-to-some-only") && slot.is_end() && o > 0) continue;
     PushPart message;
     message.to = address_of(placements.view.owners[o]);
     message.push = base;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 #include "shared/metrics/merge_outputs.h"
 #include "worker/core/push_parts.h"
 
@@ -266,7 +265,6 @@ void Steps::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   }
   for (size_t m = 0; m < plan.messages.size(); ++m) {
     const PartMessage& message = plan.messages[m];
-    if (DP_MUTATE("empty-parts-not-sent") && message.sections.empty()) continue;
     message.covered.for_each([&](PartitionId p) { slot.unresolved.insert(p); });
     PushPart part;
     part.to = session_.owner(message.owner);
@@ -324,8 +322,6 @@ void Steps::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects&
   if (part.request != RequestId{}) requests_.forget(part.request);
   part.request = requests_.next();
   part.push.batches_quarantined = uint32_t(slot.lease.quarantined_batches.size());
-  if (DP_MUTATE("retry-with-a-new-id") && part.attempt > 0 && !part.push.end)
-    ++part.push.batch.batch;
   part.deadline_ns = now_ns + requests_.backoff_ns(part.attempt++);
   requests_.add(part.request, {slot.id, true});
   session_.send(part.to, part.push, part.request, fx, part.keys, part.values);
@@ -363,10 +359,6 @@ void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
         remove(slot->unresolved, other.partition);
         break;
       case wire::PartStatus::kGap:
-        if (DP_MUTATE("gap-ignored")) {
-          remove(slot->unresolved, other.partition);
-          break;
-        }
         if (handle_gap(*slot, other.watermark, fx))
           return;  // the shard is read again; the slot is gone
         again = true;
@@ -375,10 +367,6 @@ void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
         break;  // the reply to the last fragment has the result
       case wire::PartStatus::kViewMismatch:
       case wire::PartStatus::kUnknownPull:
-        if (DP_MUTATE("one-ack-missed")) {
-          remove(slot->unresolved, other.partition);
-          break;
-        }
         again = true;
         break;
     }
@@ -475,7 +463,6 @@ void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
 }
 
 void Steps::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
-  policy_.raise_floor(grant.floor);
   for (const wire::Lease& lease : grant.leases) {
     if (leases_.renew(lease)) continue;
     abandon(lease, fx);  // another lease for the same shard: start again

@@ -93,6 +93,44 @@ std::string why_not_finite(const model::Graph& graph, const Batch& batch,
   return why;
 }
 
+/// Gives each variable memory of its own in `scratch`, and makes its view.
+void lay_out_scratch(const std::vector<TableSpec>& tables, const std::vector<size_t>& first,
+                     const Batch& batch, bool train, StepScratch& scratch,
+                     std::vector<model::VariableView>& views) {
+  scratch.values.resize(views.size());
+  scratch.gradients.resize(views.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    uint64_t keys = 0;
+    for (const TableKeys& table : batch.tables)
+      if (raw(table.table) == t) keys = table.keys.size();
+    for (size_t m = 0; m < tables[t].table_variables.size(); ++m) {
+      const uint64_t floats = tables[t].kind == TableKind::kEmbedding
+                                  ? keys * tables[t].table_variables[m].dim
+                                  : tables[t].table_variables[m].elements();
+      scratch.values[first[t] + m].resize(floats);
+      if (train) scratch.gradients[first[t] + m].resize(floats);
+      views[first[t] + m] = {scratch.values[first[t] + m].data(),
+                             train ? scratch.gradients[first[t] + m].data() : nullptr};
+    }
+  }
+}
+
+/// Evaluates or predicts a batch.
+void predict(const model::Graph& graph, const PreparedBatch& prepared,
+             const std::vector<model::VariableView>& views, StepScratch& scratch, int threads,
+             Computed& computed) {
+  std::vector<std::vector<float>> predictions;
+  const bool eval = prepared.lease.purpose == wire::Purpose::kEval;
+  graph.forward(prepared.batch, views, *scratch.workspace, threads, predictions,
+                eval ? &computed.metrics : nullptr);
+  if (!eval) {
+    std::vector<float> all;
+    for (const std::vector<float>& output : predictions)
+      all.insert(all.end(), output.begin(), output.end());
+    computed.predictions = Bytes::of(std::move(all));
+  }
+}
+
 }  // namespace
 
 bool all_finite(const float* values, size_t count) {
@@ -128,22 +166,7 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
           views[first[raw(id)] + m] = {values + at, train ? frames[0].floats.get() + at : nullptr};
         });
   } else {
-    scratch.values.resize(views.size());
-    scratch.gradients.resize(views.size());
-    for (size_t t = 0; t < tables.size(); ++t) {
-      uint64_t keys = 0;
-      for (const TableKeys& table : prepared.batch.tables)
-        if (raw(table.table) == t) keys = table.keys.size();
-      for (size_t m = 0; m < tables[t].table_variables.size(); ++m) {
-        const uint64_t floats = tables[t].kind == TableKind::kEmbedding
-                                    ? keys * tables[t].table_variables[m].dim
-                                    : tables[t].table_variables[m].elements();
-        scratch.values[first[t] + m].resize(floats);
-        if (train) scratch.gradients[first[t] + m].resize(floats);
-        views[first[t] + m] = {scratch.values[first[t] + m].data(),
-                               train ? scratch.gradients[first[t] + m].data() : nullptr};
-      }
-    }
+    lay_out_scratch(tables, first, prepared.batch, train, scratch, views);
     for (size_t i = 0; i < plan.messages.size(); ++i) {
       for_each_copy(tables, first, plan, plan.messages[i],
                     [&](size_t v, uint64_t to, uint64_t at, uint64_t floats) {
@@ -176,16 +199,7 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
     if (!why.empty()) computed.not_finite = why;
     return computed;
   }
-  std::vector<std::vector<float>> predictions;
-  const bool eval = prepared.lease.purpose == wire::Purpose::kEval;
-  graph.forward(prepared.batch, views, *scratch.workspace, threads, predictions,
-                eval ? &computed.metrics : nullptr);
-  if (!eval) {
-    std::vector<float> all;
-    for (const std::vector<float>& output : predictions)
-      all.insert(all.end(), output.begin(), output.end());
-    computed.predictions = Bytes::of(std::move(all));
-  }
+  predict(graph, prepared, views, scratch, threads, computed);
   return computed;
 }
 

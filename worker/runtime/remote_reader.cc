@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "shared/base/hash.h"
-#include "shared/base/mutate.h"
 #include "shared/base/str.h"
 #include "shared/data/reading/batch_check.h"
 #include "shared/data/reading/program.h"
@@ -100,14 +99,13 @@ Result<std::optional<bool>> RemoteReader::advance(Batch& batch, int64_t timeout_
 
 /// Leaves an input process that is gone or silent. Returns whether it did.
 bool RemoteReader::lost_its_reader() {
-  if (!remote_.inputs->lives(at_->incarnation) && !DP_MUTATE("silent-input-awaited")) {
+  if (!remote_.inputs->lives(at_->incarnation)) {
     const std::string endpoint = at_->endpoint;
     leave(false);
     remote_.link->close(endpoint);
     return true;
   }
-  if (remote_.link->now_ns() - heard_ns_ <= kSilenceNs || DP_MUTATE("silent-input-awaited"))
-    return false;
+  if (remote_.link->now_ns() - heard_ns_ <= kSilenceNs) return false;
   (void)suspect("does not answer");
   return true;
 }
@@ -195,8 +193,7 @@ RemoteReader::Got RemoteReader::suspect(const std::string& why) {
 RemoteReader::Got RemoteReader::take(wire::Message&& message, Batch& batch) {
   if (message.envelope.run != remote_.inputs->options().run) return Got::kNothing;
   const auto is_ours = [&](uint64_t shard_read) {
-    if (shard_read != shard_read_ && !DP_MUTATE("ended-reading-accepted"))
-      return false;  // from an earlier shard read
+    if (shard_read != shard_read_) return false;  // from an earlier shard read
     heard_ns_ = remote_.link->now_ns();
     return true;
   };
@@ -214,8 +211,7 @@ RemoteReader::Got RemoteReader::take(wire::Message&& message, Batch& batch) {
 
 RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&& bytes,
                                            Batch& batch) {
-  const bool follows = piece.batch == next_ || DP_MUTATE("lost-remote-batch-ignored");
-  if (!follows || piece.piece != pieces_.size()) {
+  if (piece.batch != next_ || piece.piece != pieces_.size()) {
     // A message in between was lost with a connection.
     leave(!came_);
     return Got::kElsewhere;
@@ -236,7 +232,6 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
   }
   drop_pieces();
   if (decoded) {
-    if (DP_MUTATE("lost-remote-batch-ignored")) next_ = batch.id.batch;
     decoded =
         data::check_batch(*shard_.plan, {lease_.shard.epoch, lease_.shard.shard, next_}, batch);
   }
@@ -257,8 +252,7 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
 RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
   // A shard that is requested beyond its end has fewer batches than requested, but then no batch
   // came.
-  const bool lacks = end.counts.batches > next_ && !DP_MUTATE("remote-end-believed");
-  if (lacks || (next_ > first_ && end.counts.batches < next_)) {
+  if (end.counts.batches > next_ || (next_ > first_ && end.counts.batches < next_)) {
     leave(!came_);
     return Got::kElsewhere;
   }

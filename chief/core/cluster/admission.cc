@@ -6,7 +6,6 @@
 
 #include "chief/core/cluster/ps_cores.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -51,7 +50,7 @@ bool Admission::turns_away(Turn& turn, PeerKey peer, const wire::Message& messag
   }
   // Any process can claim a term. Only the run folder proves that a newer chief exists; the shell
   // watches it (on_newer_term).
-  if (envelope.view.term <= config_.term || DP_MUTATE("old-chief-obeyed")) return false;
+  if (envelope.view.term <= config_.term) return false;
   defended(Defence::kChiefNewerTermClaimed);
   turn.log_of(peer, turn.event("newer_term_claimed").add("term", envelope.view.term));
   return true;
@@ -333,7 +332,6 @@ bool Admission::falls_silent(const Turn& turn, Member& member) const {
                    : config_.member_silence_ns;
   }
   if (turn.now_ns() - member.heard_ns <= limit_ns) return false;
-  if (member.is_worker() && DP_MUTATE("no-lease-expiry")) return false;
   return member.silent = true;
 }
 

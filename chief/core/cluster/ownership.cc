@@ -6,7 +6,6 @@
 
 #include "shared/base/check.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 namespace {
@@ -128,8 +127,7 @@ void Ownership::give(int64_t now_ns, const std::vector<PartitionId>& partitions,
                      const wire::Owner& to, ViewId ownership_generation) {
   const uint32_t core = enlist(to);
   DP_CHECK(!cores_[core].gone && !adopting(key_of(to)), to.index, to.thread);
-  DP_CHECK(ownership_generation > view_.id || DP_MUTATE("restored-under-the-old-since"),
-           ownership_generation, view_.id);
+  DP_CHECK(ownership_generation > view_.id, ownership_generation, view_.id);
   for (const PartitionId p : partitions) {
     parts_[raw(p)].successor = core;
     parts_[raw(p)].successor_generation = ownership_generation;

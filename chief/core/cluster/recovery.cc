@@ -5,7 +5,6 @@
 
 #include "chief/core/cluster/placement.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -249,7 +248,6 @@ Recovery::Loss Recovery::lose(Turn& turn, const Member& member, const std::strin
 void Recovery::restore(Turn& turn, const RestorePoint& point, const wire::Adopt& common) {
   ViewId ownership_generation;
   const auto number = [&] {
-    if (DP_MUTATE("restored-under-the-old-since")) return ownership_.view().id;
     return ownership_generation == ViewId{}
                ? ownership_generation = ownership_.next_ownership_generation()
                : ownership_generation;

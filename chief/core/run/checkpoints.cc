@@ -6,7 +6,6 @@
 #include "chief/core/cluster/placement.h"
 #include "chief/core/cluster/ps_cores.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -49,9 +48,8 @@ void Checkpoints::begin(Turn& turn, uint64_t steps, bool at_rest) {
   schedule_.begun(turn.now_ns(), steps);
   saving_partial_epoch_ = partial;
   saving_best_ = at_rest && history_.is_best();
-  saving_.begin(turn.now_ns(), DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
-                config_.checkpoint_root, history_.complete(), ownership_.view().owners.size(),
-                base());
+  saving_.begin(turn.now_ns(), config_.term, config_.checkpoint_root, history_.complete(),
+                ownership_.view().owners.size(), base());
   turn.log(turn.event("save")
                .add("term", saving_.id.term)
                .add("n", saving_.id.n)
@@ -161,8 +159,7 @@ SaveResult Checkpoints::publish(Turn& turn) {
 SaveResult Checkpoints::on_published(Turn& turn, ViewId checkpoint, const Result<void>& result,
                                      bool stopping) {
   if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return {};
-  if (!result && !DP_MUTATE("publish-error-ignored"))
-    return {SaveEvent::kFailed, result.error().what};
+  if (!result) return {SaveEvent::kFailed, result.error().what};
   if (saving_best_) {
     best_ = saving_.id;
     best_epochs_saved_ = history_.epochs_trained();

@@ -5,7 +5,6 @@
 #include "chief/core/cluster/placement.h"
 #include "chief/core/cluster/ps_cores.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -190,8 +189,7 @@ void ChiefCore::handle(Turn& turn, Member& member, wire::Message&& message) {
   // The envelope names the view that the member knows. If it is old, send the current one again.
   if (ownership_.published() && !ending() && !member.is_input() &&
       std::holds_alternative<wire::Heartbeat>(message.body) &&
-      (message.envelope.view < ownership_.view().id || DP_MUTATE("old-chief-obeyed")) &&
-      member.views.allows(turn.now_ns())) {
+      message.envelope.view < ownership_.view().id && member.views.allows(turn.now_ns())) {
     turn.send(member, ownership_.view());
   }
   wire::Body& body = message.body;
@@ -273,9 +271,7 @@ void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heart
                                        failure.hint,
                                        failure.id});
   lifecycle_.repeat_floor(turn, member);
-  const History& history = lifecycle_.history();
-  admission_.answer_heartbeat(
-      turn, member, DP_MUTATE("sealed-before-published") ? history.complete() : history.sealed());
+  admission_.answer_heartbeat(turn, member, lifecycle_.history().sealed());
 }
 
 void ChiefCore::on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye) {
@@ -425,7 +421,6 @@ void ChiefCore::place(Turn& turn) {
 
 void ChiefCore::publish_view(Turn& turn) {
   recovery_.publish_view(turn);
-  if (DP_MUTATE("round-survives-a-change-of-ownership") && phase() == Phase::kCompleting) return;
   lifecycle_.on_view_published(turn, recovery_.take_rolled_back());
 }
 

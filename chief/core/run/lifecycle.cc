@@ -4,7 +4,6 @@
 
 #include "chief/core/run/selection.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -70,7 +69,7 @@ void Lifecycle::on_view_published(Turn& turn, bool rolled_back) {
     return begin_work(turn);
   }
   interrupt(turn, "another view is published");
-  if (rolled_back && !DP_MUTATE("no-survey-after-a-rollback")) {
+  if (rolled_back) {
     reconcile(turn);
   } else {
     continue_phase(turn);
@@ -112,9 +111,9 @@ StepBase Lifecycle::step_base() const {
 
 void Lifecycle::on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
                                  RequestId id) {
-  member.grant.floor = clocks_.floor();
+  repeat_floor(turn, member);  // a worker starts at it
   if (leasing_.repeat_grant(turn, member, id)) return;
-  wire::LeaseGrant grant{.floor = clocks_.floor()};
+  wire::LeaseGrant grant;
   const bool paused = pass_.trains() && !clocks_.may_lease(turn.now_ns(), member.incarnation());
   if (phases_.leasing() && !ending_.stop_requested() && !paused) {
     const bool predicting = phases_.current() == Phase::kPredicting;

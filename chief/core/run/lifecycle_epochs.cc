@@ -7,7 +7,6 @@
 #include "chief/core/run/lifecycle.h"
 #include "chief/core/work/account.h"
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -274,7 +273,7 @@ void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
 // ---- reconciliation
 
 void Lifecycle::interrupt(Turn& turn, const std::string& why) {
-  if (phases_.in_round() && !DP_MUTATE("round-survives-a-change-of-ownership")) {
+  if (phases_.in_round()) {
     defended(Defence::kChiefRoundInterrupted);
     rounds_.interrupt(turn);
   }

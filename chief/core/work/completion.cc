@@ -4,7 +4,6 @@
 #include <map>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 #include "shared/plan/shard.h"
 
 namespace downpour::chief {
@@ -51,7 +50,6 @@ std::string CompletionRound::interval_fault(const char* which,
 
 /// Returns why this reply voids the round; empty if it is valid.
 std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& reply) const {
-  if (DP_MUTATE("round-survives-a-change-of-ownership")) return {};
   if (reply.view != view_.id) return str("it has view ", reply.view, ", not ", view_.id);
   std::vector<bool> told(view_.partitions.size());
   for (const wire::PartitionStatus& status : reply.partitions) {
@@ -122,9 +120,6 @@ Result<RoundOutcome> CompletionRound::judge() const {
   }
   for (const auto& [batch, marker] : markers) outcome.markers.push_back(marker);
   for (uint32_t shard = 0; shard < shards; ++shard) {
-    if (DP_MUTATE("no-reconcile-and-no-round") || DP_MUTATE("gap-ignored") ||
-        DP_MUTATE("one-ack-missed"))
-      continue;
     if (first_batch[shard] != kEnded)
       outcome.lacking.push_back({shard, first_batch[shard], begun[shard]});
   }
@@ -134,8 +129,7 @@ Result<RoundOutcome> CompletionRound::judge() const {
   for (const wire::PartitionStatus& status : outcome.partitions) {
     const bool all =
         status.shards_ended == shards || (extent_.open && status.shards_ended > shards);
-    if (!all && !DP_MUTATE("no-reconcile-and-no-round") && !DP_MUTATE("gap-ignored") &&
-        !DP_MUTATE("one-ack-missed")) {
+    if (!all) {
       return Error{ErrorCode::kBug,
                    str("partition ", status.partition, " counts ", status.shards_ended,
                        " ended shards of epoch ", epoch_, ", but its ps reports all ", shards)};

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "shared/base/defence.h"
-#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -92,8 +91,7 @@ Result<void> Leasing::grant(Turn& turn, const Member& member, uint32_t wanted, c
   // Predictions have no backup leases, because a shard counts only when one attempt is complete.
   // Streams have none, because one worker at a time reads them.
   const bool none_free = table_.free_count() == 0 || (!fresh && !table_.begun_is_free());
-  if (wanted > 0 && room > 0 && none_free && !predicting && table_.shared() &&
-      !DP_MUTATE("no-lease-expiry")) {
+  if (wanted > 0 && room > 0 && none_free && !predicting && table_.shared()) {
     const auto shard = choose_backup(pass, who);
     if (shard && !(policy_.single_step() && is_suspect(*shard))) {
       defended(Defence::kChiefBackupLease);
@@ -407,7 +405,6 @@ void Leasing::revoke_all(Turn& turn, Incarnation worker) {
 }
 
 void Leasing::revoke_idle(Turn& turn, bool stalled) {
-  if (DP_MUTATE("no-lease-expiry")) return;
   const auto idle = table_.idle(turn.now_ns() - config_.lease_idle_ns,
                                 stalled ? turn.now_ns() - config_.lease_stall_ns : INT64_MIN,
                                 config_.joining.in_order);

@@ -7,7 +7,7 @@ Result<std::unique_ptr<WindowSource>> open_windows(const FieldContext& context,
                                                    const plan::ShardRange& range,
                                                    const WindowMemory& memory) {
   const Format& format = format_of(context.data.format);
-  DP_CHECK(format.open != nullptr, size_t(format.format));
+  DP_CHECK(format.open != nullptr, size_t(format.layout));
   return format.open(context, info, range, memory);
 }
 

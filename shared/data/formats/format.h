@@ -1,5 +1,6 @@
-// Format: how the records of a data format are found, counted and parsed. The properties of a
-// format on which the settings of a job depend are in shared/job/formats.h.
+// Format: how records of one layout are detected, found, counted and parsed. Formats of the same
+// layout, such as csv and tsv, share these functions. Their traits, on which the settings of a job
+// depend too, are in shared/job/formats.h.
 //
 // The formats npy and npz are *arrays*: a source has several NumPy arrays, and record i consists of
 // row i of each array that a field reads. A *window* (records/window.h) is a bounded run of
@@ -10,16 +11,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shared/base/check.h"
 #include "shared/base/result.h"
 #include "shared/data/bytes/byte_source.h"
+#include "shared/data/formats/file_sample.h"
 #include "shared/data/formats/parser.h"
 #include "shared/data/records/record_cuts.h"
 #include "shared/data/records/window.h"
 #include "shared/data/values/field_context.h"
+#include "shared/job/formats.h"
 #include "shared/plan/shard.h"
 
 namespace downpour::data {
@@ -33,9 +37,12 @@ struct WindowMemory {
   std::vector<RecordRef>& records;
 };
 
-/// The functions of a format. A null function means that the format does not support the operation.
+/// The functions of a layout. A null function means that its formats do not support the operation.
 struct Format {
-  DataFormat format = DataFormat::kAuto;
+  RecordLayout layout = RecordLayout::kUnknown;
+  /// Detects the format of a file, and the settings that a job for it needs. Returns nothing if the
+  /// file has another layout.
+  std::optional<Sniffed> (*sniff)(FileSample& file) = nullptr;
   /// Opens windows of the records of a range, without a parser. Null for arrays: the fields decide
   /// which arrays are read, so open_rows() opens the windows together with the parser. Errors:
   /// kNoInput, kIo, kBadData.
@@ -68,21 +75,27 @@ struct Format {
   Result<uint64_t> (*mean_record_bytes)(const DataSpec& data, const std::string& path) = nullptr;
 };
 
-// The formats, each defined in the file of its parser.
-extern const Format kLibsvm, kLibffm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl;
+// The layouts, each defined in a file of its formats.
+extern const Format kArrays, kFrames, kImages, kJsonLines, kSparseLines, kTables;
 
-/// The entry of DataFormat::kAuto, which stands for a format that is not decided yet. It has no
-/// functions.
+/// The entry of RecordLayout::kUnknown, which stands for a format that is not decided yet. It has
+/// no functions.
 inline constexpr Format kUndecided;
-/// All formats, in the order of the enum.
-inline constexpr std::array<const Format*, size_t(DataFormat::kLast) + 1> kFormatTable = {
-    &kUndecided, &kLibsvm, &kCsv, &kTsv,   &kCriteo, &kMnist,
-    &kTfrecord,  &kNpy,    &kNpz, &kJsonl, &kLibffm};
+/// All layouts, in the order of the enum.
+inline constexpr std::array<const Format*, size_t(RecordLayout::kLast) + 1> kFormatTable = {
+    &kUndecided, &kArrays, &kFrames, &kImages, &kJsonLines, &kSparseLines, &kTables};
+
+constexpr bool format_table_is_complete() {
+  for (const Format* format : kFormatTable)
+    if (format == nullptr) return false;
+  return true;
+}
+static_assert(format_table_is_complete(), "kFormatTable needs one entry per RecordLayout");
 
 /// Returns the functions of a format.
 inline const Format& format_of(DataFormat format) {
-  const Format& found = *kFormatTable[size_t(format)];
-  DP_CHECK(found.format == format, size_t(format));  // kFormatTable has the order of the enum
+  const Format& found = *kFormatTable[size_t(layout_of(format))];
+  DP_CHECK(found.layout == layout_of(format), size_t(format));  // kFormatTable has the enum's order
   return found;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "shared/base/result.h"
+#include "shared/data/formats/file_sample.h"
 #include "shared/job/preset.h"
 
 namespace downpour::data {
@@ -13,5 +14,8 @@ namespace downpour::data {
 /// `records_estimated` is 0, and the caller estimates it. Errors: kBadData if the format is
 /// unknown.
 Result<FileFacts> sniff(const std::string& path, const DataSpec& declared = {});
+
+/// Does the same, and returns the format also if the settings can't be derived.
+Sniffed recognize(const std::string& path, const DataSpec& declared = {});
 
 }  // namespace downpour::data

@@ -34,18 +34,17 @@ FieldSpec numeric_field(const std::string& name, Column column) {
   double fallback = mean;
   if (bottom >= 0 && deviation > 0 &&
       (top - mean) / deviation > 8) {  // a long tail: counts, amounts of money
-    field.transform.push_back({.op = TransformOp::kClip, .min = 0.0});
-    field.transform.push_back({.op = TransformOp::kLog1p});
+    field.transform.push_back(ops::Clip{.min = 0.0});
+    field.transform.push_back(ops::Log1p{});
     for (double& x : column.numbers) x = std::log1p(x);
     moments(mean, deviation);
     fallback = std::expm1(mean);
   }
   // The six digits of str() are enough, and more readable in the generated job.
   const auto rounded = [](double x) { return x == 0 ? 0 : std::stod(str(float(x))); };
-  field.transform.push_back({.op = TransformOp::kStandardize,
-                             .mean = rounded(mean),
-                             .scale = deviation > 1e-12 ? rounded(deviation) : 1});
-  field.transform.push_back({.op = TransformOp::kClip, .min = -8.0, .max = 8.0});
+  field.transform.push_back(
+      ops::Standardize{.mean = rounded(mean), .scale = deviation > 1e-12 ? rounded(deviation) : 1});
+  field.transform.push_back(ops::Clip{.min = -8.0, .max = 8.0});
   field.fallback = str(float(fallback));  // standardized, a missing value becomes about 0
   return field;
 }
@@ -86,10 +85,8 @@ bool is_target_name(const std::string& name) { return kTargetNames.contains(lowe
 
 FieldSpec field_of(const std::string& name, const Column& column) {
   if (column.is_numeric()) return numeric_field(name, column);
-  FieldSpec field{.name = name,
-                  .type = FieldType::kString,
-                  .fallback = "",
-                  .transform = {{.op = TransformOp::kHash}}};
+  FieldSpec field{
+      .name = name, .type = FieldType::kString, .fallback = "", .transform = {ops::Hash{}}};
   if (column.is_text()) field.shape = {-1};
   return field;
 }

@@ -9,12 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "shared/base/units.h"
+#include "shared/data/formats/file_sample.h"
 #include "shared/job/preset.h"
 
 namespace downpour::data {
-
-constexpr size_t kSampleBytes = 8 * kMiB;  // sample size for finding the columns of a file
 
 constexpr size_t kDistinctMax = 2'000;  // distinct texts tracked per column
 constexpr size_t kClassesMax = 1'000;
@@ -55,11 +53,11 @@ size_t choose_target(const std::vector<std::string>& names, const std::vector<Co
 void describe_target(const std::string& name, const Column& column, FileFacts& facts,
                      std::string& note);
 
-/// Returns the facts of a TFRecord file: the features of its first Examples.
-Result<FileFacts> sniff_tfrecord(const std::string& path);
-/// Returns the facts of a JSON lines file, given its first lines.
-Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const std::string& path);
-/// Returns the facts of NumPy arrays: a file, an archive, or a folder of files.
-Result<FileFacts> sniff_arrays(const std::string& path);
+// The functions Format::sniff of the layouts.
+std::optional<Sniffed> sniff_arrays(FileSample& file);
+std::optional<Sniffed> sniff_frames(FileSample& file);
+std::optional<Sniffed> sniff_json_lines(FileSample& file);
+std::optional<Sniffed> sniff_sparse_lines(FileSample& file);
+std::optional<Sniffed> sniff_table(FileSample& file);
 
 }  // namespace downpour::data

@@ -10,11 +10,12 @@
 #include "shared/data/reading/open_shard.h"
 #include "shared/data/reading/program.h"
 #include "shared/data/records/chosen_windows.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 Result<void> check_filter(const DataSpec& data) {
   DP_TRY(const std::unique_ptr<RecordFilter> filter, RecordFilter::make(data));
-  if (filter != nullptr && data.format == DataFormat::kMnist) {
+  if (filter != nullptr && is_images(data.format)) {
     return Error{ErrorCode::kConfig, "data.filter does not support images", "data.filter",
                  "remove data.filter, or convert the data set to CSV"};
   }

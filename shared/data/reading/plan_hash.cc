@@ -1,6 +1,8 @@
 #include "shared/plan/plan_hash.h"
 
 #include <bit>
+#include <type_traits>
+#include <variant>
 
 #include "shared/data/reading/read_plan.h"
 
@@ -11,25 +13,17 @@ namespace {
 /// values.
 constexpr uint64_t kReaderVersion = 2;
 
-/// Hashes options of ops that were added later. They are hashed only if they are set, so that older
-/// plans keep their hash.
-void hash_options(plan::PlanHash& hash, const TransformSpec& op) {
-  const TransformSpec plain;
-  if (op.fallback) hash.add("op_default", *op.fallback);
-  for (const std::string& word : op.words) hash.add("word", word);
-  if (op.op == TransformOp::kVocabulary)
-    hash.add("unknown", uint64_t(op.unknown)).add("vocabulary", op.fingerprint);
-  for (const double boundary : op.boundaries)
-    hash.add("boundary", std::bit_cast<uint64_t>(boundary));
-  if (!op.separators.empty()) hash.add("separators", op.separators);
-  if (op.lower) hash.add("lower", 1);
-  if (op.ngrams != plain.ngrams) hash.add("ngrams", op.ngrams);
-  if (op.length != 0) hash.add("length", op.length).add("keep", op.keep);
-  if (op.value != 0) hash.add("value", std::bit_cast<uint64_t>(op.value));
-  if (op.how != plain.how) hash.add("how", op.how);
-  for (const std::string& field : op.fields) hash.add("of", field);
-  if (op.rate != 0) hash.add("rate", std::bit_cast<uint64_t>(op.rate));
-  if (op.stddev != 0) hash.add("stddev", std::bit_cast<uint64_t>(op.stddev));
+void hash_op(plan::PlanHash& hash, const TransformSpec& spec) {
+  hash.add("op", spec.index());
+  std::visit(
+      [&]<typename Op>(const Op& op) {
+        if constexpr (std::is_empty_v<Op>) {
+          ops::hash_always(hash);
+        } else {
+          op.hash(hash);
+        }
+      },
+      spec);
 }
 
 void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
@@ -41,14 +35,7 @@ void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
     for (const int64_t d : field.shape) hash.add("shape", uint64_t(d));
     if (field.fallback) hash.add("default", *field.fallback);
     for (const std::string& text : field.positive) hash.add("positive", text);
-    for (const TransformSpec& op : field.transform) {
-      hash.add("op", uint64_t(op.op)).add("buckets", op.buckets);
-      if (op.min) hash.add("min", std::bit_cast<uint64_t>(*op.min));
-      if (op.max) hash.add("max", std::bit_cast<uint64_t>(*op.max));
-      hash.add("mean", std::bit_cast<uint64_t>(op.mean.value_or(0)))
-          .add("scale", std::bit_cast<uint64_t>(op.scale.value_or(1)));
-      hash_options(hash, op);
-    }
+    for (const TransformSpec& op : field.transform) hash_op(hash, op);
   }
 }
 

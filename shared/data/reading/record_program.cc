@@ -8,6 +8,7 @@
 #include "shared/data/formats/example/tfrecord.h"
 #include "shared/data/formats/example/tfrecord_writer.h"
 #include "shared/data/records/line_windows.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
@@ -41,7 +42,7 @@ Result<void> RecordProgram::start() {
     return std::exchange(begun, true) ? more_input() : Result<std::string_view>(chunk_);
   };
   DP_TRY(std::unique_ptr<ByteSource> source, start_program(call_, pool_, input));
-  if (format_ == DataFormat::kTfrecord) {
+  if (is_frames(format_)) {
     output_ = frames_of(std::move(source), name_, window_bytes_, text_.bytes, output_records_);
   } else {
     output_ = lines_of(std::move(source), name_, {.every = true, .quoting = quoting_},
@@ -72,7 +73,7 @@ Result<std::string_view> RecordProgram::more_input() {
 }
 
 void RecordProgram::send(const char* text, uint32_t size, Pending& pending) {
-  if (format_ != DataFormat::kTfrecord) {
+  if (!is_frames(format_)) {
     chunk_.append(text, size);
     chunk_ += '\n';
   } else {
@@ -127,11 +128,10 @@ Result<void> RecordProgram::expect_all() {
 
 Error RecordProgram::failed(const std::string& how) const {
   return Error{ErrorCode::kBadData, str("the program ", how), name_,
-               format_ == DataFormat::kTfrecord
-                   ? "the program must write one TFRecord for each that it reads, in the same "
-                     "order (an empty TFRecord drops the record)"
-                   : "the program must write one line for each that it reads, in the same order "
-                     "(an empty line drops the record)"};
+               is_frames(format_) ? "the program must write one TFRecord for each that it reads, "
+                                    "in the same order (an empty TFRecord drops the record)"
+                                  : "the program must write one line for each that it reads, in "
+                                    "the same order (an empty line drops the record)"};
 }
 
 Result<bool> RecordProgram::next(Window& window) {

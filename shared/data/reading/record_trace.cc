@@ -7,6 +7,7 @@
 #include "shared/data/bytes/open_bytes.h"
 #include "shared/data/reading/batch_reader.h"
 #include "shared/data/reading/open_shard.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
@@ -48,7 +49,7 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   const plan::FileInfo& info = plan->files[file];
   ByteRange wanted{n, n + 1};
   if (unit == RecordUnit::kLine) {
-    if (plan->data.format == DataFormat::kMnist) {
+    if (is_images(plan->data.format)) {
       return Error{ErrorCode::kUsage, "this file has records, not lines", info.path,
                    "give the number of a record, starting at 1", ""};
     }

@@ -4,17 +4,17 @@
 
 #include "shared/base/str.h"
 #include "shared/data/records/window.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
 
 constexpr size_t kShownBytes = 80;
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
 }  // namespace
+
 Result<char> delimiter_of(const DataSpec& data) {
-  if (data.delimiter.empty()) return data.format == DataFormat::kCsv ? ',' : '\t';
+  if (data.delimiter.empty()) return traits_of(data.format).delimiter;
   const std::string_view text = data.delimiter == "\\t" ? "\t" : std::string_view(data.delimiter);
   const char c = text[0];
   // A delimiter must end a number, so it can't be a character of one.
@@ -69,7 +69,7 @@ bool split_line(std::string_view line, char delimiter, bool quotes,
 }
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (is_blank(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && (is_blank(text.back()) || text.back() == '\r')) text.remove_suffix(1);
   return text;
 }

@@ -21,6 +21,8 @@ Result<char> delimiter_of(const DataSpec& data);
 bool split_line(std::string_view line, char delimiter, bool quotes,
                 std::vector<std::string_view>& cells, size_t& count, std::string& store);
 
+inline bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
 /// Removes blanks around a text, and carriage returns at its end.
 std::string_view trimmed(std::string_view text);
 

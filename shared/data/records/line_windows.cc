@@ -7,6 +7,7 @@
 #include "shared/base/units.h"
 #include "shared/data/bytes/open_bytes.h"
 #include "shared/data/records/delimited.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
@@ -38,7 +39,7 @@ const char* end_of_quoting(const char* begin, const char* end, char delimiter, b
   }
 }
 
-bool is_blank(std::string_view line, LineRules rules) {
+bool is_blank_line(std::string_view line, LineRules rules) {
   if (rules.every) return false;
   if (line.empty()) return true;
   if (!rules.comments || uint8_t(line[0]) > '#') return false;
@@ -197,7 +198,7 @@ class LineWindows final : public WindowSource {
         records_.push_back({.begin = uint32_t(used_), .size = RecordRef::kTooLong});
       } else if (found == Found::kOpen) {
         records_.push_back({.begin = uint32_t(used_), .size = RecordRef::kUnclosed});
-      } else if (!is_blank({begin, size}, rules_)) {
+      } else if (!is_blank_line({begin, size}, rules_)) {
         records_.push_back({.begin = uint32_t(used_), .size = uint32_t(size)});
       }
       used_ = next;
@@ -271,9 +272,8 @@ Result<std::unique_ptr<LineWindows>> open_line_windows(const plan::FileInfo& inf
 }  // namespace
 
 Result<LineRules> rules_of(const DataSpec& data) {
-  LineRules rules{.comments =
-                      data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm};
-  if (data.format == DataFormat::kCsv && data.quoted_newlines) {
+  LineRules rules{.comments = has_sparse_lines(data.format)};
+  if (traits_of(data.format).quotes && data.quoted_newlines) {
     DP_TRY(rules.quoting, delimiter_of(data));
   }
   return rules;
@@ -292,7 +292,7 @@ std::vector<std::string_view> records_in(std::string_view text, LineRules rules,
     if (found == Found::kOpen && !plain) plain_until = begin + std::min(text.size(), kLineBytesMax);
     const size_t size = size_t(end - begin);
     const size_t kept = size - (size > 0 && begin[size - 1] == '\r' ? 1 : 0);
-    if (found == Found::kEnd && !is_blank(text.substr(0, kept), rules))
+    if (found == Found::kEnd && !is_blank_line(text.substr(0, kept), rules))
       records.push_back(text.substr(0, kept));
     text.remove_prefix(std::min(size + 1, text.size()));
   }

@@ -91,7 +91,7 @@ class Builder {
   Result<uint32_t> add_cross(const FieldSpec& spec) {
     std::vector<uint32_t> inputs;
     bool bag = spec.transform.size() > 1;
-    for (const std::string& name : spec.transform[0].fields) {
+    for (const std::string& name : std::get<ops::Cross>(spec.transform[0]).fields) {
       DP_TRY(const FieldSpec input, resolve_(name, 0));
       if (is_cross(input) || !is_sparse(input))
         return field_error(spec, str("crosses ", name, ", which does not give keys"),

@@ -15,8 +15,6 @@ constexpr size_t kSmallResults = 1024;
 constexpr const char* kFixRecord = "correct the record, or set data.bad_records = \"skip\"";
 constexpr const char* kFixLine = "correct the line, or set data.bad_records = \"skip\"";
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
 }  // namespace
 
 Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint) {
@@ -71,17 +69,17 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
                        "set type = \"float32\", or list in `positive` the strings that mean 1");
   }
   for (const TransformSpec& op : spec.transform) {
-    if (NumberOps::takes(op.op)) {
+    if (NumberOps::takes(op)) {
       field.ops_.add(op);
-    } else if (op.op != TransformOp::kIdentity) {
+    } else if (!std::holds_alternative<ops::Identity>(op)) {
       return field_error(spec, "has an op that gives keys, but the model needs a number",
                          "use the field as an input of an embedding or linear layer");
     }
-    if (op.op == TransformOp::kStandardize &&
-        !(op.scale.value_or(1) != 0 && std::isfinite(op.scale.value_or(1)) &&
-          std::isfinite(op.mean.value_or(0)))) {
+    const auto* const scaled = std::get_if<ops::Standardize>(&op);
+    if (scaled == nullptr) continue;
+    const double mean = scaled->mean.value_or(0), scale = scaled->scale.value_or(1);
+    if (!(scale != 0 && std::isfinite(scale) && std::isfinite(mean)))
       return field_error(spec, "standardize needs a finite mean and a scale other than 0", "");
-    }
   }
   if (field.ops_.has_logarithm()) {
     auto small = std::make_shared<std::vector<float>>(kSmallResults);

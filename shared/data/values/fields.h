@@ -244,7 +244,18 @@ class KeyField {
   enum class How : uint8_t { kHash, kIdentity, kVocabulary, kBuckets, kNumber, kList };
 
   KeyField() : missing_(DataSpec{}) {}
-  Result<void> add_op(const FieldContext& context, const FieldSpec& spec, size_t op);
+  /// Where an op stands.
+  struct OpPlace {
+    const FieldContext& context;
+    const FieldSpec& spec;
+    size_t index = 0;  // in the field's transform
+  };
+  Result<void> add_op(const OpPlace& place);
+  // Each op of OpStage::kKey has one of these.
+  Result<void> lower(const ops::Hash& op, const OpPlace& place);
+  Result<void> lower(const ops::Identity& op, const OpPlace& place);
+  Result<void> lower(const ops::Vocabulary& op, const OpPlace& place);
+  Result<void> lower(const ops::Bucketize& op, const OpPlace& place);
   Result<void> add_fallback(const FieldSpec& spec);
   bool put(uint64_t key, KeyBuffer& to) const {
     if (drops(key)) return true;

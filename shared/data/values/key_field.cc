@@ -7,6 +7,15 @@
 #include "shared/data/values/number.h"
 
 namespace downpour::data {
+namespace {
+
+Error gives_no_key(const FieldSpec& spec) {
+  return field_error(spec, "has a transform that does not give a key",
+                     "use { op = \"hash\" }, or an int64 field without ops");
+}
+
+}  // namespace
+
 void KeyHash::apply_to_all(std::span<uint64_t> keys) const {
   const uint64_t name = name_hash;
   for (uint64_t& key : keys) key = hash_combine(name, mix64(key));
@@ -30,27 +39,27 @@ Result<KeyField> KeyField::make(const FieldContext& context, const FieldSpec& sp
                        "set shape = [] for one key, or [-1] for a bag of keys");
   }
   size_t op = 0;
-  if (!spec.transform.empty() && spec.transform[0].op == TransformOp::kTokens) {
-    field.tokens_.emplace(spec.transform[0]);
-    op = 1;
+  if (!spec.transform.empty()) {
+    std::visit(
+        [&]<typename Op>(const Op& words) {
+          if constexpr (Op::kInfo.stage == OpStage::kWords) field.tokens_.emplace(words), op = 1;
+        },
+        spec.transform[0]);
   }
   const size_t first = op;
-  while (op < spec.transform.size() && NumberOps::takes(spec.transform[op].op)) ++op;
+  while (op < spec.transform.size() && NumberOps::takes(spec.transform[op])) ++op;
   const bool buckets =
-      op < spec.transform.size() && spec.transform[op].op == TransformOp::kBucketize;
+      op < spec.transform.size() && std::holds_alternative<ops::Bucketize>(spec.transform[op]);
   if (spec.type == FieldType::kFloat32 && !field.list_ && !buckets) {
     field.how_ = How::kNumber;
     DP_TRY(field.number_, FloatField::make(context.data, spec, nullptr, 1));
     return field;
   }
-  if (op > first && !buckets) {
-    return field_error(spec, "has a transform that does not give a key",
-                       "use { op = \"hash\" }, or an int64 field without ops");
-  }
+  if (op > first && !buckets) return gives_no_key(spec);
   if (op == spec.transform.size()) {
     field.how_ = field.integer_ ? How::kIdentity : How::kHash;
   } else {
-    DP_TRY_VOID(field.add_op(context, spec, op));
+    DP_TRY_VOID(field.add_op({context, spec, op}));
   }
   field.hashes_text_ = field.how_ == How::kHash && !field.integer_;
   DP_TRY_VOID(field.add_fallback(spec));
@@ -70,43 +79,48 @@ Result<KeyField> KeyField::make_list(const FieldContext& context, const FieldSpe
   return field;
 }
 
-Result<void> KeyField::add_op(const FieldContext& context, const FieldSpec& spec, size_t index) {
-  const TransformSpec& op = spec.transform[index];
+Result<void> KeyField::add_op(const OpPlace& place) {
+  return std::visit(
+      [&]<typename Op>(const Op& op) -> Result<void> {
+        if constexpr (Op::kInfo.stage == OpStage::kKey) return lower(op, place);
+        return gives_no_key(place.spec);
+      },
+      place.spec.transform[place.index]);
+}
+
+Result<void> KeyField::lower(const ops::Hash& op, const OpPlace& /*place*/) {
+  how_ = How::kHash;
+  hash_.buckets = op.buckets;
+  return {};
+}
+
+Result<void> KeyField::lower(const ops::Identity& op, const OpPlace& place) {
+  if (!integer_) return gives_no_key(place.spec);
+  how_ = How::kIdentity;
+  range_ = op.buckets;
   otherwise_ = op.fallback;
-  switch (op.op) {
-    case TransformOp::kHash:
-      how_ = How::kHash;
-      hash_.buckets = op.buckets;
-      return {};
-    case TransformOp::kIdentity:
-      if (!integer_) break;
-      how_ = How::kIdentity;
-      range_ = op.buckets;
-      return {};
-    case TransformOp::kVocabulary: {
-      how_ = How::kVocabulary;
-      DP_TRY(vocabulary_, context.vocabularies->get(op).context("field ", name_));
-      unknown_buckets_ = op.unknown == UnknownWord::kHash ? op.buckets : 0;
-      drops_ = op.unknown == UnknownWord::kDrop;
-      if (op.unknown != UnknownWord::kDefault) otherwise_.reset();
-      return {};
-    }
-    case TransformOp::kBucketize: {
-      how_ = How::kBuckets;
-      exact_ = integer_ && index == 0;
-      for (const double boundary : op.boundaries)
-        boundaries_.push_back(exact_ ? boundary : double(float(boundary)));
-      FieldSpec number = spec;
-      number.shape.clear();
-      number.transform.resize(index);
-      DP_TRY(number_, FloatField::make(context.data, number, nullptr, 1));
-      return {};
-    }
-    default:
-      break;
-  }
-  return field_error(spec, "has a transform that does not give a key",
-                     "use { op = \"hash\" }, or an int64 field without ops");
+  return {};
+}
+
+Result<void> KeyField::lower(const ops::Vocabulary& op, const OpPlace& place) {
+  how_ = How::kVocabulary;
+  DP_TRY(vocabulary_, place.context.vocabularies->get(op).context("field ", name_));
+  unknown_buckets_ = op.unknown == UnknownWord::kHash ? op.buckets : 0;
+  drops_ = op.unknown == UnknownWord::kDrop;
+  if (op.unknown == UnknownWord::kDefault) otherwise_ = op.fallback;
+  return {};
+}
+
+Result<void> KeyField::lower(const ops::Bucketize& op, const OpPlace& place) {
+  how_ = How::kBuckets;
+  exact_ = integer_ && place.index == 0;
+  for (const double boundary : op.boundaries)
+    boundaries_.push_back(exact_ ? boundary : double(float(boundary)));
+  FieldSpec number = place.spec;
+  number.shape.clear();
+  number.transform.resize(place.index);
+  DP_TRY(number_, FloatField::make(place.context.data, number, nullptr, 1));
+  return {};
 }
 
 Result<void> KeyField::add_fallback(const FieldSpec& spec) {

@@ -6,41 +6,25 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <variant>
 #include <vector>
 
-#include "shared/job/job.h"
+#include "shared/job/ops.h"
 
 namespace downpour::data {
 
-/// Applies log1p, clip, standardize and min_max in their order. Ignores other ops.
+/// Applies the ops of OpStage::kNumber in their order. Ignores other ops.
 class NumberOps {
  public:
-  /// Adds an op. Statistics that have to be learned must be known.
+  /// Adds the steps of an op. Statistics that have to be learned must be known.
   void add(const TransformSpec& spec) {
-    switch (spec.op) {
-      case TransformOp::kLog1p:
-        steps_.push_back({Kind::kLog1p, 0, 0});
-        has_logarithm_ = true;
-        break;
-      case TransformOp::kClip:
-        if (spec.min) steps_.push_back({Kind::kAtLeast, float(*spec.min), 0});
-        if (spec.max) steps_.push_back({Kind::kAtMost, float(*spec.max), 0});
-        break;
-      case TransformOp::kStandardize:
-        steps_.push_back({Kind::kScale, spec.mean.value_or(0), spec.scale.value_or(1)});
-        break;
-      case TransformOp::kMinMax:
-        steps_.push_back(
-            {Kind::kScale, spec.min.value_or(0), spec.max.value_or(1) - spec.min.value_or(0)});
-        break;
-      default:
-        break;
-    }
+    std::visit(
+        [this]<typename Op>(const Op& op) {
+          if constexpr (Op::kInfo.stage == OpStage::kNumber) lower(op);
+        },
+        spec);
   }
-  static bool takes(TransformOp op) {
-    return op == TransformOp::kLog1p || op == TransformOp::kClip ||
-           op == TransformOp::kStandardize || op == TransformOp::kMinMax;
-  }
+  static bool takes(const TransformSpec& spec) { return info_of(spec).stage == OpStage::kNumber; }
   bool empty() const { return steps_.empty(); }
   bool has_logarithm() const { return has_logarithm_; }
 
@@ -118,6 +102,22 @@ class NumberOps {
   }
 
  private:
+  void lower(const ops::Log1p& /*op*/) {
+    steps_.push_back({Kind::kLog1p, 0, 0});
+    has_logarithm_ = true;
+  }
+  void lower(const ops::Clip& op) {
+    if (op.min) steps_.push_back({Kind::kAtLeast, float(*op.min), 0});
+    if (op.max) steps_.push_back({Kind::kAtMost, float(*op.max), 0});
+  }
+  void lower(const ops::Standardize& op) {
+    steps_.push_back({Kind::kScale, op.mean.value_or(0), op.scale.value_or(1)});
+  }
+  void lower(const ops::MinMax& op) {
+    const double min = op.min.value_or(0);
+    steps_.push_back({Kind::kScale, min, op.max.value_or(1) - min});
+  }
+
   /// Returns log(1 + x) for x > -1. u = 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2
   /// atanh((m - 1) / (m + 1)), whose series is cut off where a term is below 2^-40. The part of x
   /// that u has lost to rounding is added to the logarithm. Branch-free and without instructions

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <span>
+#include <variant>
 
 #include "shared/base/hash.h"
 
@@ -11,20 +12,6 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kCrossedMax = 1 << 16;  // maximum number of keys of one cross in one record
-
-bool is_late(TransformOp op) {
-  switch (op) {
-    case TransformOp::kTruncate:
-    case TransformOp::kPad:
-    case TransformOp::kPool:
-    case TransformOp::kDropout:
-    case TransformOp::kNoise:
-    case TransformOp::kCrop:
-      return true;
-    default:
-      return false;
-  }
-}
 
 float pooled(const std::string& how, const std::vector<float>& list) {
   if (how == "count") return float(list.size());
@@ -38,12 +25,95 @@ float pooled(const std::string& how, const std::vector<float>& list) {
   return float(how == "mean" ? sum / double(list.size()) : sum);
 }
 
-/// Returns the index of the first of `op.length` values that truncate, pad or crop keeps of `count`
-/// values.
-size_t first_kept(const TransformSpec& op, size_t count, uint64_t random, Rng& rng) {
-  if (op.op == TransformOp::kCrop)
-    return random == 0 ? 0 : size_t(rng.below(count - op.length + 1));
+/// The random numbers of one op for one record.
+struct Draw {
+  Rng rng;
+  bool enabled;
+};
+
+/// Returns the index of the first of `op.length` values that an op keeps of `count` values.
+template <typename Op>
+size_t first_kept(const Op& op, size_t count, Draw& /*draw*/) {
   return op.keep == "last" ? count - op.length : 0;
+}
+size_t first_kept(const ops::Crop& op, size_t count, Draw& draw) {
+  return draw.enabled ? size_t(draw.rng.below(count - op.length + 1)) : 0;
+}
+
+/// The keys of one record from `begin` on, with their values.
+struct KeyList {
+  KeyBuffer& buffer;
+  size_t begin;
+
+  size_t size() const { return buffer.count - begin; }
+  void resize(size_t size) { buffer.count = begin + size; }
+  /// Moves `count` keys from one index to a smaller one.
+  void move(size_t from, size_t to, size_t count) {
+    move_in(buffer.keys, from, to, count);
+    if (buffer.has_values) move_in(buffer.values, from, to, count);
+  }
+
+ private:
+  template <typename Values>
+  void move_in(Values& values, size_t from, size_t to, size_t count) const {
+    std::copy_n(values.begin() + ptrdiff_t(begin + from), count,
+                values.begin() + ptrdiff_t(begin + to));
+  }
+};
+
+/// Keeps at most `op.length` values.
+template <typename Op>
+void shorten(const Op& op, std::vector<float>& list, Draw& draw) {
+  if (list.size() <= op.length) return;
+  const auto first = list.begin() + ptrdiff_t(first_kept(op, list.size(), draw));
+  std::move(first, first + op.length, list.begin());
+  list.resize(op.length);
+}
+template <typename Op>
+void shorten(const Op& op, KeyList& list, Draw& draw) {
+  if (list.size() <= op.length) return;
+  list.move(first_kept(op, list.size(), draw), 0, op.length);
+  list.resize(op.length);
+}
+
+// Each op of OpStage::kLate changes a list of numbers. If it takes keys, it also changes a list of
+// keys.
+
+template <typename List>
+void change(const ops::Truncate& op, List& list, Draw& draw) {
+  shorten(op, list, draw);
+}
+
+template <typename List>
+void change(const ops::Crop& op, List& list, Draw& draw) {
+  shorten(op, list, draw);
+}
+
+void change(const ops::Pad& op, std::vector<float>& list, Draw& draw) {
+  shorten(op, list, draw);
+  list.resize(op.length, float(op.value));
+}
+
+void change(const ops::Pool& op, std::vector<float>& list, Draw& /*draw*/) {
+  list.assign(1, pooled(op.how, list));
+}
+
+void change(const ops::Dropout& op, std::vector<float>& list, Draw& draw) {
+  if (!draw.enabled) return;
+  for (float& x : list) x = draw.rng.uniform64() < op.rate ? 0 : float(double(x) / (1 - op.rate));
+}
+void change(const ops::Dropout& op, KeyList& list, Draw& draw) {
+  if (!draw.enabled) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (draw.rng.uniform64() >= op.rate) list.move(i, kept++, 1);
+  }
+  list.resize(kept);
+}
+
+void change(const ops::Noise& op, std::vector<float>& list, Draw& draw) {
+  if (!draw.enabled) return;
+  for (float& x : list) x = float(double(x) + draw.rng.normal() * op.stddev);
 }
 
 /// Returns the keys that an entry has for a record.
@@ -57,7 +127,7 @@ std::span<const uint64_t> keys_of(const KeyBuffer& buffer, uint32_t record) {
 
 size_t PostParseOps::begin_of(const FieldSpec& spec) {
   size_t i = 0;
-  while (i < spec.transform.size() && !is_late(spec.transform[i].op)) ++i;
+  while (i < spec.transform.size() && info_of(spec.transform[i]).stage != OpStage::kLate) ++i;
   return i;
 }
 
@@ -72,60 +142,30 @@ PostParseOps::PostParseOps(const FieldSpec& spec) {
 
 void PostParseOps::apply(std::vector<float>& list, uint64_t random) const {
   for (const Step& step : steps_) {
-    const TransformSpec& op = step.spec;
-    Rng rng(hash_combine(random, step.seed));
-    switch (op.op) {
-      case TransformOp::kTruncate:
-      case TransformOp::kPad:
-      case TransformOp::kCrop:
-        if (list.size() > op.length) {
-          const auto first = list.begin() + ptrdiff_t(first_kept(op, list.size(), random, rng));
-          std::move(first, first + op.length, list.begin());
-          list.resize(op.length);
-        }
-        if (op.op == TransformOp::kPad) list.resize(op.length, float(op.value));
-        break;
-      case TransformOp::kPool:
-        list.assign(1, pooled(op.how, list));
-        break;
-      case TransformOp::kDropout:
-        for (float& x : list) {
-          if (random != 0) x = rng.uniform64() < op.rate ? 0 : float(double(x) / (1 - op.rate));
-        }
-        break;
-      case TransformOp::kNoise:
-        for (float& x : list) {
-          if (random != 0) x = float(double(x) + rng.normal() * op.stddev);
-        }
-        break;
-      default:
-        for (float& x : list) x = step.number.apply(x);
-        break;
-    }
+    Draw draw{Rng(hash_combine(random, step.seed)), random != 0};
+    std::visit(
+        [&]<typename Op>(const Op& op) {
+          if constexpr (Op::kInfo.stage == OpStage::kLate) {
+            change(op, list, draw);
+          } else {
+            for (float& x : list) x = step.number.apply(x);
+          }
+        },
+        step.spec);
   }
 }
 
 void PostParseOps::apply(KeyBuffer& keys, size_t begin, uint64_t random) const {
-  const auto move = [&](size_t from, size_t to, size_t count) {
-    std::copy_n(keys.keys.begin() + ptrdiff_t(from), count, keys.keys.begin() + ptrdiff_t(to));
-    if (keys.has_values)
-      std::copy_n(keys.values.begin() + ptrdiff_t(from), count,
-                  keys.values.begin() + ptrdiff_t(to));
-  };
   for (const Step& step : steps_) {
-    const TransformSpec& op = step.spec;
-    const size_t count = keys.count - begin;
-    Rng rng(hash_combine(random, step.seed));
-    if (op.op == TransformOp::kDropout) {
-      size_t to = begin;
-      for (size_t i = begin; random != 0 && i < keys.count; ++i) {
-        if (rng.uniform64() >= op.rate) move(i, to++, 1);
-      }
-      if (random != 0) keys.count = to;
-    } else if (count > op.length) {
-      move(begin + first_kept(op, count, random, rng), begin, op.length);
-      keys.count = begin + op.length;
-    }
+    Draw draw{Rng(hash_combine(random, step.seed)), random != 0};
+    KeyList list{keys, begin};
+    std::visit(
+        [&]<typename Op>(const Op& op) {
+          if constexpr (Op::kInfo.stage == OpStage::kLate &&
+                        Op::kInfo.takes.contains(ValueKind::kKey))
+            change(op, list, draw);
+        },
+        step.spec);
   }
 }
 
@@ -155,7 +195,7 @@ void RecordStage::add_cross(const FieldSpec& spec, uint32_t entry, std::vector<u
   crosses_.push_back({.name = spec.name,
                       .ops = PostParseOps(spec),
                       .name_hash = hash_string(spec.name),
-                      .buckets = spec.transform[0].buckets,
+                      .buckets = std::get<ops::Cross>(spec.transform[0]).buckets,
                       .entry = entry,
                       .inputs = std::move(inputs),
                       .bag = bag});

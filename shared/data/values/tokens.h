@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "shared/job/job.h"
+#include "shared/job/ops.h"
 
 namespace downpour::data {
 
 /// Implements the op `tokens`. Allocates no memory once its buffers have grown. For one thread.
 class Tokens {
  public:
-  explicit Tokens(const TransformSpec& op) : lower_(op.lower), ngrams_(op.ngrams) {
+  explicit Tokens(const ops::Tokens& op) : lower_(op.lower), ngrams_(op.ngrams) {
     const std::string separators = op.separators.empty() ? " \t\r\n\v\f" : op.separators;
     for (const char c : separators) separates_[uint8_t(c)] = true;
   }

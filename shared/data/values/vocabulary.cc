@@ -110,18 +110,18 @@ uint64_t Vocabulary::find(std::string_view wanted) const {
   return number == kFree ? kUnknown : number;
 }
 
-Result<std::shared_ptr<const Vocabulary>> VocabularyPool::get(const TransformSpec& spec) {
-  if (spec.file.empty()) return Vocabulary::of(spec.words);
+Result<std::shared_ptr<const Vocabulary>> VocabularyPool::get(const ops::Vocabulary& op) {
+  if (op.file.empty()) return Vocabulary::of(op.words);
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const Vocabulary>& known = files_[spec.file];
+  std::shared_ptr<const Vocabulary>& known = files_[op.file];
   if (known == nullptr) {
-    DP_TRY(known, Vocabulary::load(spec.file));
+    DP_TRY(known, Vocabulary::load(op.file));
   }
-  if (spec.fingerprint == 0 || spec.fingerprint == known->fingerprint()) return known;
+  if (op.fingerprint == 0 || op.fingerprint == known->fingerprint()) return known;
   return Error{ErrorCode::kBadData,
-               str("the vocabulary changed: it had ", spec.size, " words, and now has ",
-                   known->size(), ": ", spec.file),
-               spec.file,
+               str("the vocabulary changed: it had ", op.size, " words, and now has ",
+                   known->size(), ": ", op.file),
+               op.file,
                "its line numbers are the keys of the model's rows; restore the file, or start a "
                "new run with --fresh"};
 }
@@ -130,10 +130,11 @@ Result<void> note_vocabularies(DataSpec& data) {
   VocabularyPool pool;
   for (FieldSpec& field : data.fields) {
     for (TransformSpec& op : field.transform) {
-      if (op.op != TransformOp::kVocabulary || op.file.empty()) continue;
-      DP_TRY(const auto vocabulary, pool.get(op).context("field ", field.name));
-      op.size = vocabulary->size();
-      op.fingerprint = vocabulary->fingerprint();
+      auto* const named = std::get_if<ops::Vocabulary>(&op);
+      if (named == nullptr || named->file.empty()) continue;
+      DP_TRY(const auto vocabulary, pool.get(*named).context("field ", field.name));
+      named->size = vocabulary->size();
+      named->fingerprint = vocabulary->fingerprint();
     }
   }
   return {};

@@ -53,7 +53,7 @@ class VocabularyPool {
  public:
   /// Returns the vocabulary of an op. Errors: those of Vocabulary::load(); kBadData if the file no
   /// longer matches the op's fingerprint.
-  Result<std::shared_ptr<const Vocabulary>> get(const TransformSpec& spec);
+  Result<std::shared_ptr<const Vocabulary>> get(const ops::Vocabulary& op);
 
  private:
   std::mutex mutex_;

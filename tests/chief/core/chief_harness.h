@@ -2,6 +2,7 @@
 // as text.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,39 +44,41 @@ inline wire::Message message_of(wire::Body body, uint64_t request = 0, ViewId vi
   message.body = std::move(body);
   return message;
 }
-inline wire::Hello ps_hello(uint32_t i) {
-  return {.role = wire::Role::kPs,
+inline wire::Hello hello_of(wire::Role role, uint32_t i, Incarnation incarnation) {
+  return {.role = role,
           .index = i,
           .thread = 0,
-          .incarnation = ps_incarnation(i),
+          .incarnation = incarnation,
           .build = "1.0",
           .host = "h",
-          .pid = 10 + i,
-          .threads = 0,
-          .endpoint = str("inproc://ps", i)};
-}
-inline wire::Hello worker_hello(uint32_t i) {
-  return {.role = wire::Role::kWorker,
-          .index = i,
-          .thread = 0,
-          .incarnation = worker_incarnation(i),
-          .build = "1.0",
-          .host = "h",
-          .pid = 20 + i,
-          .threads = 1,
+          .pid = 10 * uint32_t(raw(role)) + i,
+          .threads = role == wire::Role::kPs ? 0U : 1U,
           .endpoint = {}};
 }
-inline wire::Hello input_hello(uint32_t i) {
-  return {.role = wire::Role::kInput,
-          .index = i,
-          .thread = 0,
-          .incarnation = input_incarnation(i),
-          .build = "1.0",
-          .host = "h",
-          .pid = 30 + i,
-          .threads = 1,
-          .endpoint = str("inproc://input", i)};
+inline wire::Hello ps_hello(uint32_t i) {
+  wire::Hello hello = hello_of(wire::Role::kPs, i, ps_incarnation(i));
+  hello.endpoint = str("inproc://ps", i);
+  return hello;
 }
+inline wire::Hello worker_hello(uint32_t i) {
+  return hello_of(wire::Role::kWorker, i, worker_incarnation(i));
+}
+inline wire::Hello input_hello(uint32_t i) {
+  wire::Hello hello = hello_of(wire::Role::kInput, i, input_incarnation(i));
+  hello.endpoint = str("inproc://input", i);
+  return hello;
+}
+
+/// An action of a simulation at a virtual time. A priority queue returns the earliest one first;
+/// `order` decides between equal times.
+struct TimedEvent {
+  int64_t at;
+  uint64_t order;
+  std::function<void()> act;
+  bool operator<(const TimedEvent& o) const {
+    return std::pair(at, order) > std::pair(o.at, o.order);
+  }
+};
 
 /// Returns all messages of one kind among the effects, with their receivers.
 template <typename Body>

@@ -1,5 +1,5 @@
 // Simulations of the chief's core with failures: see simulation_world.h.
-#include "tests/chief/core/simulation_world.h"
+#include "tests/chief/core/simulation_workers.h"
 #include "tests/support/seeds.h"
 
 namespace downpour::chief {

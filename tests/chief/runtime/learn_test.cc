@@ -25,8 +25,14 @@ RunPlan learned(RunPlan plan, bool fresh = false) {
   if (!done) FAIL(done.error().what);
   return plan;
 }
-const std::vector<TransformSpec>& ops(const RunPlan& plan) {
+const std::vector<TransformSpec>& transform_of(const RunPlan& plan) {
   return plan.job.data.find_field("x")->transform;
+}
+ops::Standardize standardize_of(const RunPlan& plan, size_t index = 0) {
+  return std::get<ops::Standardize>(transform_of(plan)[index]);
+}
+ops::MinMax min_max_of(const RunPlan& plan, size_t index = 0) {
+  return std::get<ops::MinMax>(transform_of(plan)[index]);
 }
 
 /// Returns records with x = 0 to 999, and one with 10^6, which is filtered.
@@ -43,14 +49,14 @@ TEST_CASE("mean and standard deviation equal NumPy's, over the records that pass
   const ScratchDir dir;
   dir.write("d.csv", thousand());
   const RunPlan open = learning_plan(dir, kStandardize);
-  CHECK_FALSE(ops(open)[0].mean);
+  CHECK_FALSE(standardize_of(open).mean);
   const RunPlan plan = learned(open);
-  CHECK(ops(plan)[0].mean.value() == Approx(499.5).epsilon(1e-12));
-  CHECK(ops(plan)[0].scale.value() == Approx(288.6749902572095).epsilon(1e-12));  // np.std
+  CHECK(standardize_of(plan).mean.value() == Approx(499.5).epsilon(1e-12));
+  CHECK(standardize_of(plan).scale.value() == Approx(288.6749902572095).epsilon(1e-12));  // np.std
   CHECK(plan.plan_hash != open.plan_hash);
   const auto again = job_from_toml(plan.job_text, dir.path());
   REQUIRE(again);
-  CHECK(again->data.find_field("x")->transform == ops(plan));
+  CHECK(again->data.find_field("x")->transform == transform_of(plan));
 }
 
 TEST_CASE("each op learns from its own input, and given statistics are not learned",
@@ -61,20 +67,19 @@ TEST_CASE("each op learns from its own input, and given statistics are not learn
       dir,
       "data.filter = \"x < 5000\"\ndata.fields.x = { transform = [{ op = \"clip\", max = 899 }, "
       "\"min_max\", { op = \"standardize\", mean = 0.25, scale = 2.0 }, \"min_max\"] }\n"));
-  CHECK(ops(plan)[1].min == 0.0);
-  CHECK(ops(plan)[1].max == 899.0);
-  CHECK(ops(plan)[2].mean == 0.25);
-  CHECK(ops(plan)[3].min.value() == Approx(-0.125));
-  CHECK(ops(plan)[3].max.value() == Approx(0.375));
+  CHECK(min_max_of(plan, 1).min == 0.0);
+  CHECK(min_max_of(plan, 1).max == 899.0);
+  CHECK(standardize_of(plan, 2).mean == 0.25);
+  CHECK(min_max_of(plan, 3).min.value() == Approx(-0.125));
+  CHECK(min_max_of(plan, 3).max.value() == Approx(0.375));
 }
 
 TEST_CASE("a constant field is divided by 1", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\n5,2\n");
-  CHECK(ops(learned(learning_plan(dir, kStandardize)))[0].scale == 1.0);
-  CHECK(
-      ops(learned(learning_plan(dir, "data.fields.x = { transform = [\"min_max\"] }\n")))[0].max ==
-      10.0);
+  CHECK(standardize_of(learned(learning_plan(dir, kStandardize))).scale == 1.0);
+  CHECK(min_max_of(learned(learning_plan(dir, "data.fields.x = { transform = [\"min_max\"] }\n")))
+            .max == 10.0);
 }
 
 TEST_CASE("the result does not depend on how the data is cut", "[chief][transform]") {
@@ -84,8 +89,10 @@ TEST_CASE("the result does not depend on how the data is cut", "[chief][transfor
   many.shard_bytes = 100;
   one = learned(one);
   many = learned(many);
-  CHECK(ops(one)[0].mean.value() == Approx(ops(many)[0].mean.value()).epsilon(1e-13));
-  CHECK(ops(one)[0].scale.value() == Approx(ops(many)[0].scale.value()).epsilon(1e-13));
+  CHECK(standardize_of(one).mean.value() ==
+        Approx(standardize_of(many).mean.value()).epsilon(1e-13));
+  CHECK(standardize_of(one).scale.value() ==
+        Approx(standardize_of(many).scale.value()).epsilon(1e-13));
 }
 
 TEST_CASE("records that are held out do not count", "[chief][transform]") {
@@ -93,7 +100,7 @@ TEST_CASE("records that are held out do not count", "[chief][transform]") {
   dir.write("d.csv", thousand());
   const RunPlan plan =
       learned(learning_plan(dir, std::string(kStandardize) + "eval.holdout = 0.5\n"));
-  const double mean = ops(plan)[0].mean.value();
+  const double mean = standardize_of(plan).mean.value();
   CHECK(mean != Approx(499.5).epsilon(1e-6));
   CHECK(mean == Approx(499.5).margin(5 * 289 / std::sqrt(500.0)));
 }
@@ -106,12 +113,12 @@ TEST_CASE("a resumed run keeps its statistics, even with other data; --fresh doe
   PosixStorage storage;
   REQUIRE(open_run(storage, first, {}));
   dir.write("d.csv", "1,1\n3,2\n");
-  CHECK(ops(learned(learning_plan(dir, kStandardize))) == ops(first));
-  CHECK(ops(learned(learning_plan(dir, kStandardize), /*fresh=*/true))[0].mean == 2.0);
+  CHECK(transform_of(learned(learning_plan(dir, kStandardize))) == transform_of(first));
+  CHECK(standardize_of(learned(learning_plan(dir, kStandardize), /*fresh=*/true)).mean == 2.0);
   // Another transform has no statistics yet.
   const RunPlan other =
       learned(learning_plan(dir, "data.fields.x = { transform = [\"log1p\", \"standardize\"] }\n"));
-  CHECK(ops(other)[1].mean.value() == Approx((std::log(2.0) + std::log(4.0)) / 2));
+  CHECK(standardize_of(other, 1).mean.value() == Approx((std::log(2.0) + std::log(4.0)) / 2));
 }
 
 TEST_CASE("a bad record ends the pass with an error that names its line", "[chief][transform]") {

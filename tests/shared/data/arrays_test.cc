@@ -189,10 +189,7 @@ TEST_CASE("npy: a field may be a slice of a row, and integers may be keys", "[da
   CHECK(read_file(plan).value().floats == Floats{{1, 2, 3}, {0, 5, 6}});
   auto keys = array_plan(
       dir.write("k.npy", npy("'<i4'", "(2, 2)", bytes_of(std::vector<int32_t>{7, 8, 9, 7}))),
-      {{.name = "k",
-        .type = FieldType::kInt64,
-        .shape = {-1},
-        .transform = {{.op = TransformOp::kIdentity}}}});
+      {{.name = "k", .type = FieldType::kInt64, .shape = {-1}, .transform = {ops::Identity{}}}});
   keys->layout = {.floats = {}, .bags = {{"k", 0}}, .tables = {TableId(0)}};
   CHECK(read_file(keys).value().keys ==
         std::vector<std::vector<std::vector<uint64_t>>>{{{7, 8}}, {{9, 7}}});
@@ -228,15 +225,14 @@ TEST_CASE("npy: parsing runs of rows equals parsing single rows, also with bad r
   dir.write("day.npy", npy("'<i8'", str("(", kRows, ",)"), bytes_of(day)));
   dir.write("keys.npy", npy("'>i4'", str("(", kRows, ", 2)"), bytes_of(keys, true)));
   const auto plan = [&](const std::string& filter, uint32_t batch_size, double holdout) {
-    auto made = array_plan(
-        dir.path(),
-        {{.name = "x", .shape = {70}},
-         {.name = "label"},
-         {.name = "day", .transform = {{.op = TransformOp::kClip, .min = 0, .max = 500}}},
-         {.name = "keys",
-          .type = FieldType::kInt64,
-          .shape = {-1},
-          .transform = {{.op = TransformOp::kIdentity}}}});
+    auto made =
+        array_plan(dir.path(), {{.name = "x", .shape = {70}},
+                                {.name = "label"},
+                                {.name = "day", .transform = {ops::Clip{.min = 0, .max = 500}}},
+                                {.name = "keys",
+                                 .type = FieldType::kInt64,
+                                 .shape = {-1},
+                                 .transform = {ops::Identity{}}}});
     made->layout = {.floats = {{"x", 70}, {"label", 1}, {"day", 1}},
                     .bags = {{"keys", 0}},
                     .tables = {TableId(0)}};
@@ -286,16 +282,14 @@ TEST_CASE("npy: parsing runs of rows equals parsing single rows for every numeri
     dir.write("x.npy", npy(str("'", type, "'"), str("(", kRows, ", ", kWidth, ")"), elements));
     for (const std::vector<TransformSpec>& ops : std::vector<std::vector<TransformSpec>>{
              {},
-             {{.op = TransformOp::kClip, .min = 3, .max = 90}},
-             {{.op = TransformOp::kLog1p}},
-             {{.op = TransformOp::kStandardize, .mean = 4.5, .scale = 0.3}},
-             {{.op = TransformOp::kMinMax, .min = -20, .max = 300},
-              {.op = TransformOp::kClip, .min = 0.1, .max = 0.9}}}) {
+             {ops::Clip{.min = 3, .max = 90}},
+             {ops::Log1p{}},
+             {ops::Standardize{.mean = 4.5, .scale = 0.3}},
+             {ops::MinMax{.min = -20, .max = 300}, ops::Clip{.min = 0.1, .max = 0.9}}}) {
       const auto plan = [&](const std::string& filter) {
         auto made = array_plan(
-            dir.path(),
-            {{.name = "x", .shape = {kWidth}, .transform = ops},
-             {.name = "id", .type = FieldType::kInt64, .transform = {{.op = TransformOp::kClip}}}});
+            dir.path(), {{.name = "x", .shape = {kWidth}, .transform = ops},
+                         {.name = "id", .type = FieldType::kInt64, .transform = {ops::Clip{}}}});
         made->layout = {.floats = {{"x", kWidth}}};
         made->data.filter = filter;
         made->data.shuffle = "shard";

@@ -94,7 +94,7 @@ TEST_CASE("CSV: the error for each kind of bad line names the file, the line and
 TEST_CASE("log1p of a number below -1 is a bad record", "[data]") {
   const ScratchDir dir;
   auto plan = csv_plan(dir, "-7,2,a\n");
-  plan->data.fields[0].transform = {{.op = TransformOp::kLog1p}};
+  plan->data.fields[0].transform = {ops::Log1p{}};
   const Error error = error_of(plan);
   CHECK_THAT(error.what, Contains("field x \"-7\"") && Contains("finite"));
   CHECK_THAT(error.hint, Contains("clip"));
@@ -234,9 +234,8 @@ TEST_CASE("a mistake in the job is a configuration error that names the field", 
              Contains("no column \"y\"") && Contains("x, n, s"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.layout.floats = {{"s", 1}}; }), Contains("field s"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.fields[0].fallback = "abc"; }), Contains("abc"));
-  CHECK_THAT(
-      config_error([](ReadPlan& p) { p.data.fields[0].transform = {{.op = TransformOp::kHash}}; }),
-      Contains("gives keys"));
+  CHECK_THAT(config_error([](ReadPlan& p) { p.data.fields[0].transform = {ops::Hash{}}; }),
+             Contains("gives keys"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.delimiter = "5"; }), Contains("delimiter"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.columns.clear(); }), Contains("columns"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.format = DataFormat::kAuto; }),

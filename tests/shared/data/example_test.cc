@@ -60,10 +60,8 @@ std::string fault_of(const std::string& record, const FieldSpec& field, bool key
   return read.error().what;
 }
 
-const FieldSpec kIdentityBag{.name = "i",
-                             .type = FieldType::kInt64,
-                             .shape = {-1},
-                             .transform = {{.op = TransformOp::kIdentity}}};
+const FieldSpec kIdentityBag{
+    .name = "i", .type = FieldType::kInt64, .shape = {-1}, .transform = {ops::Identity{}}};
 
 TEST_CASE("Example: packed, unpacked and mixed lists give the same values", "[data]") {
   const std::string big = varint(1ULL << 62), huge = varint(12345678901234567890ULL);
@@ -93,8 +91,7 @@ TEST_CASE("Example: reads negative integers as floats, and texts as labels", "[d
 
 TEST_CASE("Example: a single value reads the same packed and unpacked, as a key and in a bag",
           "[data]") {
-  const FieldSpec key{
-      .name = "i", .type = FieldType::kInt64, .transform = {{.op = TransformOp::kIdentity}}};
+  const FieldSpec key{.name = "i", .type = FieldType::kInt64, .transform = {ops::Identity{}}};
   std::vector<uint64_t> numbers = {0};
   for (uint32_t bits = 1; bits < 63; ++bits)
     for (const uint64_t low : {0U, 1U}) numbers.push_back((1ULL << bits) - low);
@@ -210,7 +207,7 @@ TEST_CASE("Example: the values of a record do not depend on the records before i
   plan->data.shuffle = "off";
   plan->data.fields = {
       {.name = names[0], .type = FieldType::kInt64},
-      {.name = names[1], .type = FieldType::kInt64, .transform = {{.op = TransformOp::kIdentity}}},
+      {.name = names[1], .type = FieldType::kInt64, .transform = {ops::Identity{}}},
       {.name = names[2], .fallback = "9"},
       {.name = names[3], .type = FieldType::kInt64},
       {.name = names[4], .type = FieldType::kInt64},
@@ -274,9 +271,7 @@ TEST_CASE("a value has the same key in an Example and in a table", "[data]") {
   auto csv = plan_of(dir.write("f.csv", "red,-17\n"), DataFormat::kCsv);
   const std::vector<FieldSpec> fields = {
       {.name = "s", .type = FieldType::kString},
-      {.name = "n",
-       .type = FieldType::kInt64,
-       .transform = {{.op = TransformOp::kHash, .buckets = 1000}}}};
+      {.name = "n", .type = FieldType::kInt64, .transform = {ops::Hash{.buckets = 1000}}}};
   csv->data.columns = {"s", "n"};
   csv->data.fields = fields;
   csv->layout.bags = {{"s", 0}, {"n", 0}};
@@ -342,7 +337,7 @@ TEST_CASE("several fields may read the same feature, under names of their own", 
                        {.name = "key",
                         .feature = "item/id",
                         .type = FieldType::kInt64,
-                        .transform = {{.op = TransformOp::kIdentity}}}};
+                        .transform = {ops::Identity{}}}};
   plan->layout = {.floats = {{"number", 1}}, .bags = {{"key", 0}}, .tables = {TableId(0)}};
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == Floats{{300}});

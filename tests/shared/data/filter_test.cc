@@ -17,10 +17,8 @@ std::shared_ptr<ReadPlan> people(const ScratchDir& dir, const std::string& filte
   auto plan = plan_of(dir.write("people.csv", text), DataFormat::kCsv);
   plan->data.header = true;
   plan->data.fields = {
-      {.name = "age", .type = FieldType::kInt64, .transform = {{.op = TransformOp::kLog1p}}},
-      {.name = "country",
-       .type = FieldType::kString,
-       .transform = {{.op = TransformOp::kHash, .buckets = 16}}},
+      {.name = "age", .type = FieldType::kInt64, .transform = {ops::Log1p{}}},
+      {.name = "country", .type = FieldType::kString, .transform = {ops::Hash{.buckets = 16}}},
       {.name = "label"}};
   plan->layout.floats = {{"label", 1}};
   plan->data.filter = filter;

@@ -40,10 +40,8 @@ TEST_CASE("libsvm: a field may read one feature by its number, and features may 
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "1 3:2 13:7\n0 3:5\n"));
   plan->data.fields = {
-      {.name = "age", .column = "13", .fallback = "0", .transform = {{.op = TransformOp::kLog1p}}},
-      {.name = "features",
-       .shape = {-1},
-       .transform = {{.op = TransformOp::kHash, .buckets = 100}}}};
+      {.name = "age", .column = "13", .fallback = "0", .transform = {ops::Log1p{}}},
+      {.name = "features", .shape = {-1}, .transform = {ops::Hash{.buckets = 100}}}};
   plan->layout = {.floats = {{"label", 1}, {"age", 1}, {"3", 1}},
                   .bags = {{"features", 0}},
                   .tables = {TableId(0)}};
@@ -69,10 +67,7 @@ std::shared_ptr<ReadPlan> csv_plan(const std::string& path) {
   plan->data.columns = {"age", "job", "income"};
   plan->data.fields = {
       {.name = "age", .fallback = "40"},
-      {.name = "job",
-       .type = FieldType::kString,
-       .fallback = "",
-       .transform = {{.op = TransformOp::kHash}}},
+      {.name = "job", .type = FieldType::kString, .fallback = "", .transform = {ops::Hash{}}},
       {.name = "income", .type = FieldType::kString, .positive = {">50K", ">50K."}}};
   plan->layout = {
       .floats = {{"age", 1}, {"income", 1}}, .bags = {{"job", 0}}, .tables = {TableId(0)}};
@@ -186,9 +181,8 @@ TEST_CASE("transforms run in order: clip, log1p, standardize", "[data]") {
   plan->batch_size = 100;
   plan->data.columns = {"x"};
   plan->data.fields = {{.name = "x",
-                        .transform = {{.op = TransformOp::kClip, .min = 0.0, .max = 2000.0},
-                                      {.op = TransformOp::kLog1p},
-                                      {.op = TransformOp::kStandardize, .mean = 1, .scale = 2}}}};
+                        .transform = {ops::Clip{.min = 0.0, .max = 2000.0}, ops::Log1p{},
+                                      ops::Standardize{.mean = 1, .scale = 2}}}};
   plan->layout.floats = {{"x", 1}};
   const auto want = [](float x) { return float((double(std::log1p(x)) - 1) / 2); };
   const ShardRead read = read_file(plan).value();
@@ -203,15 +197,12 @@ TEST_CASE("keys: unchanged and hashed integers, buckets, words of a text, a numb
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "12\t-5\tred\tthe  end the\t2.5\n"), DataFormat::kTsv);
   plan->data.columns = {"id", "code", "color", "text", "price"};
-  plan->data.fields = {{.name = "id", .type = FieldType::kInt64},
-                       {.name = "code",
-                        .type = FieldType::kInt64,
-                        .transform = {{.op = TransformOp::kHash, .buckets = 7}}},
-                       {.name = "color",
-                        .type = FieldType::kString,
-                        .transform = {{.op = TransformOp::kHash, .buckets = 1024}}},
-                       {.name = "text", .type = FieldType::kString, .shape = {-1}},
-                       {.name = "price"}};
+  plan->data.fields = {
+      {.name = "id", .type = FieldType::kInt64},
+      {.name = "code", .type = FieldType::kInt64, .transform = {ops::Hash{.buckets = 7}}},
+      {.name = "color", .type = FieldType::kString, .transform = {ops::Hash{.buckets = 1024}}},
+      {.name = "text", .type = FieldType::kString, .shape = {-1}},
+      {.name = "price"}};
   for (const FieldSpec& field : plan->data.fields) plan->layout.bags.push_back({field.name, 0});
   plan->layout.tables = {TableId(0)};
   const ShardRead read = read_file(plan).value();

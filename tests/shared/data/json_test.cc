@@ -22,10 +22,7 @@ std::shared_ptr<ReadPlan> json_plan(const std::string& path) {
       {.name = "x", .shape = {2}, .fallback = "7"},
       {.name = "city", .path = "user.city", .type = FieldType::kString, .fallback = ""},
       {.name = "tags", .type = FieldType::kString, .shape = {-1}},
-      {.name = "id",
-       .type = FieldType::kInt64,
-       .fallback = "0",
-       .transform = {{.op = TransformOp::kIdentity}}}};
+      {.name = "id", .type = FieldType::kInt64, .fallback = "0", .transform = {ops::Identity{}}}};
   plan->layout = {.floats = {{"y", 1}, {"age", 1}, {"x", 2}},
                   .bags = {{"city", 0}, {"tags", 0}, {"id", 0}},
                   .tables = {TableId(0)}};
@@ -67,11 +64,9 @@ TEST_CASE("JSON lines: reads nested members in any order, among members that no 
 TEST_CASE("JSON lines: a name may contain a dot, and two fields may read one member", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "{\"a.b\": 3, \"c\": \"5\"}\n"), DataFormat::kJsonl);
-  plan->data.fields = {{.name = "a.b"},
-                       {.name = "key",
-                        .path = "a.b",
-                        .type = FieldType::kInt64,
-                        .transform = {{.op = TransformOp::kIdentity}}}};
+  plan->data.fields = {
+      {.name = "a.b"},
+      {.name = "key", .path = "a.b", .type = FieldType::kInt64, .transform = {ops::Identity{}}}};
   plan->layout = {.floats = {{"a.b", 1}}, .bags = {{"key", 0}}, .tables = {TableId(0)}};
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == std::vector<std::vector<float>>{{3}});
@@ -184,7 +179,7 @@ TEST_CASE("several fields that read one member get all of its values", "[data]")
                         .path = "v",
                         .type = FieldType::kInt64,
                         .shape = {-1},
-                        .transform = {{.op = TransformOp::kIdentity}}}};
+                        .transform = {ops::Identity{}}}};
   plan->layout = {
       .floats = {{"y", 1}, {"numbers", 3}}, .bags = {{"keys", 0}}, .tables = {TableId(0)}};
   plan->data.bad_records = BadRecords::kSkip;

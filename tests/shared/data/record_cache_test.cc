@@ -30,14 +30,13 @@ std::shared_ptr<ReadPlan> rich_plan(const ScratchDir& dir) {
   auto plan = plan_of(names[0], DataFormat::kCsv);
   plan->data.columns = {"label", "n", "word", "bag"};
   FieldSpec number{.name = "n"};
-  number.transform = {{.op = TransformOp::kLog1p}, {.op = TransformOp::kNoise, .stddev = .1}};
+  number.transform = {ops::Log1p{}, ops::Noise{.stddev = .1}};
   FieldSpec word{.name = "word", .type = FieldType::kString, .fallback = ""};
-  word.transform = {{.op = TransformOp::kHash, .buckets = 1000}};
+  word.transform = {ops::Hash{.buckets = 1000}};
   FieldSpec bag{.name = "bag", .type = FieldType::kInt64, .shape = {-1}};
-  bag.transform = {{.op = TransformOp::kHash, .buckets = 50},
-                   {.op = TransformOp::kDropout, .rate = .3}};
+  bag.transform = {ops::Hash{.buckets = 50}, ops::Dropout{.rate = .3}};
   FieldSpec both{.name = "both"};
-  both.transform = {{.op = TransformOp::kCross, .buckets = 500, .fields = {"word", "bag"}}};
+  both.transform = {ops::Cross{.buckets = 500, .fields = {"word", "bag"}}};
   plan->data.fields = {{.name = "label"}, number, word, bag, both};
   plan->data.filter = "n % 10 != 3";
   plan->data.shuffle = "shard";

@@ -20,17 +20,14 @@ TEST_CASE("tokens: splits words at separators, converts them to lower case, and 
   FieldSpec field{
       .name = "x",
       .type = FieldType::kString,
-      .transform = {{.op = TransformOp::kTokens, .separators = " ,.!", .lower = true, .ngrams = 2},
-                    {.op = TransformOp::kHash}}};
+      .transform = {ops::Tokens{.separators = " ,.!", .lower = true, .ngrams = 2}, ops::Hash{}}};
   CHECK(keys_of<const char*>({"Hello, World!", "a", "A b  c"}, field) ==
         Keys{{hashed("hello"), hashed("world"), hashed("hello world")},
              {hashed("a")},
              {hashed("a"), hashed("b"), hashed("a b"), hashed("c"), hashed("b c")}});
   // Without options, words are split at blanks and keep their case. A vocabulary may have n-grams.
-  field.transform = {{.op = TransformOp::kTokens, .ngrams = 2},
-                     {.op = TransformOp::kVocabulary,
-                      .words = {"new", "york", "new york"},
-                      .unknown = UnknownWord::kDrop}};
+  field.transform = {ops::Tokens{.ngrams = 2}, ops::Vocabulary{.words = {"new", "york", "new york"},
+                                                               .unknown = UnknownWord::kDrop}};
   CHECK(keys_of<const char*>({"in new york", "New"}, field) == Keys{{0, 1, 2}, {}});
 }
 
@@ -38,8 +35,7 @@ TEST_CASE("tokens: a missing text has no words, or those of the default", "[data
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "\t1\na b\t2\n"), DataFormat::kTsv);
   plan->data.columns = {"x", "y"};
-  plan->data.fields = {
-      {.name = "x", .type = FieldType::kString, .transform = {{.op = TransformOp::kTokens}}}};
+  plan->data.fields = {{.name = "x", .type = FieldType::kString, .transform = {ops::Tokens{}}}};
   plan->layout = {.bags = {{"x", 0}}, .tables = {TableId(0)}};
   CHECK(read_file(plan).value().keys[0][0].empty());
   plan->data.fields[0].fallback = "none at";
@@ -69,38 +65,33 @@ using Lists = std::vector<std::vector<float>>;
 
 TEST_CASE("lists of numbers are padded and truncated to one length, at either end",
           "[data][transform]") {
-  CHECK(lists_of({{.op = TransformOp::kPad, .length = 3, .value = -1}}, 3) ==
+  CHECK(lists_of({ops::Pad{.length = 3, .value = -1}}, 3) ==
         Lists{{1, 2, 3}, {4, -1, -1}, {-1, -1, -1}, {5, -6, 7}});
-  CHECK(lists_of({{.op = TransformOp::kPad, .length = 2, .keep = "last"}}, 2) ==
+  CHECK(lists_of({ops::Pad{.length = 2, .keep = "last"}}, 2) ==
         Lists{{2, 3}, {4, 0}, {0, 0}, {8, 9}});
-  CHECK(lists_of(
-            {{.op = TransformOp::kTruncate, .length = 2}, {.op = TransformOp::kPool, .how = "sum"}},
-            1) == Lists{{3}, {4}, {0}, {-1}});
+  CHECK(lists_of({ops::Truncate{.length = 2}, ops::Pool{.how = "sum"}}, 1) ==
+        Lists{{3}, {4}, {0}, {-1}});
 }
 
 TEST_CASE("lists of numbers are pooled, with other ops before and after", "[data][transform]") {
-  const auto pooled = [](const char* how) {
-    return lists_of({{.op = TransformOp::kPool, .how = how}}, 1);
-  };
+  const auto pooled = [](const char* how) { return lists_of({ops::Pool{.how = how}}, 1); };
   CHECK(pooled("mean") == Lists{{2}, {4}, {0}, {4.6F}});
   CHECK(pooled("max") == Lists{{3}, {4}, {0}, {9}});
   CHECK(pooled("min") == Lists{{1}, {4}, {0}, {-6}});
   CHECK(pooled("first") == Lists{{1}, {4}, {0}, {5}});
   CHECK(pooled("last") == Lists{{3}, {4}, {0}, {9}});
   CHECK(pooled("count") == Lists{{3}, {1}, {0}, {5}});
-  CHECK(lists_of({{.op = TransformOp::kClip, .min = 2.0},
-                  {.op = TransformOp::kPool, .how = "min"},
-                  {.op = TransformOp::kStandardize, .mean = 2, .scale = 0.5}},
+  CHECK(lists_of({ops::Clip{.min = 2.0}, ops::Pool{.how = "min"},
+                  ops::Standardize{.mean = 2, .scale = 0.5}},
                  1) == Lists{{0}, {4}, {-4}, {0}});
-  CHECK(lists_of({{.op = TransformOp::kPool}}, 1, "7") == Lists{{2}, {4}, {7}, {4.6F}});
+  CHECK(lists_of({ops::Pool{}}, 1, "7") == Lists{{2}, {4}, {7}, {4.6F}});
 }
 
 TEST_CASE("bags of keys are truncated", "[data][transform]") {
-  const FieldSpec field{.name = "x",
-                        .type = FieldType::kString,
-                        .transform = {{.op = TransformOp::kTokens},
-                                      {.op = TransformOp::kHash},
-                                      {.op = TransformOp::kTruncate, .length = 2, .keep = "last"}}};
+  const FieldSpec field{
+      .name = "x",
+      .type = FieldType::kString,
+      .transform = {ops::Tokens{}, ops::Hash{}, ops::Truncate{.length = 2, .keep = "last"}}};
   CHECK(keys_of<const char*>({"a b c", "d"}, field) ==
         Keys{{hashed("b"), hashed("c")}, {hashed("d")}});
 }
@@ -109,12 +100,11 @@ std::shared_ptr<ReadPlan> cross_plan(const std::string& path, DataFormat format)
   auto plan = plan_of(path, format);
   if (format == DataFormat::kTsv) plan->data.columns = {"city", "age", "tags"};
   plan->data.fields = {
-      {.name = "city", .type = FieldType::kString, .transform = {{.op = TransformOp::kHash}}},
-      {.name = "age", .transform = {{.op = TransformOp::kBucketize, .boundaries = {18, 65}}}},
-      {.name = "tags", .type = FieldType::kString, .transform = {{.op = TransformOp::kTokens}}},
-      {.name = "ca",
-       .transform = {{.op = TransformOp::kCross, .buckets = 1000, .fields = {"city", "age"}}}},
-      {.name = "ct", .transform = {{.op = TransformOp::kCross, .fields = {"age", "tags"}}}}};
+      {.name = "city", .type = FieldType::kString, .transform = {ops::Hash{}}},
+      {.name = "age", .transform = {ops::Bucketize{.boundaries = {18, 65}}}},
+      {.name = "tags", .type = FieldType::kString, .transform = {ops::Tokens{}}},
+      {.name = "ca", .transform = {ops::Cross{.buckets = 1000, .fields = {"city", "age"}}}},
+      {.name = "ct", .transform = {ops::Cross{.fields = {"age", "tags"}}}}};
   return plan;
 }
 
@@ -156,10 +146,9 @@ TEST_CASE("a cross with too many keys is a bad record", "[data][transform]") {
   for (int i = 0; i < 300; ++i) words += str("w", i, " ");
   auto plan = plan_of(dir.write("f", words + "\t" + words + "\n"), DataFormat::kTsv);
   plan->data.columns = {"a", "b"};
-  plan->data.fields = {
-      {.name = "a", .type = FieldType::kString, .transform = {{.op = TransformOp::kTokens}}},
-      {.name = "b", .type = FieldType::kString, .transform = {{.op = TransformOp::kTokens}}},
-      {.name = "ab", .transform = {{.op = TransformOp::kCross, .fields = {"a", "b"}}}}};
+  plan->data.fields = {{.name = "a", .type = FieldType::kString, .transform = {ops::Tokens{}}},
+                       {.name = "b", .type = FieldType::kString, .transform = {ops::Tokens{}}},
+                       {.name = "ab", .transform = {ops::Cross{.fields = {"a", "b"}}}}};
   plan->layout = {.bags = {{"ab", 0}}, .tables = {TableId(0)}};
   CHECK_THAT(error_of(plan).what, Contains("gives more than 65536 keys in one record"));
 }
@@ -167,13 +156,11 @@ TEST_CASE("a cross with too many keys is a bad record", "[data][transform]") {
 std::shared_ptr<ReadPlan> random_plan(const std::string& path) {
   auto plan = plan_of(path, DataFormat::kTsv);
   plan->data.columns = {"a", "b", "c"};
-  plan->data.fields = {{.name = "a", .transform = {{.op = TransformOp::kNoise, .stddev = 0.5}}},
-                       {.name = "b", .transform = {{.op = TransformOp::kDropout, .rate = 0.25}}},
+  plan->data.fields = {{.name = "a", .transform = {ops::Noise{.stddev = 0.5}}},
+                       {.name = "b", .transform = {ops::Dropout{.rate = 0.25}}},
                        {.name = "c",
                         .type = FieldType::kString,
-                        .transform = {{.op = TransformOp::kTokens},
-                                      {.op = TransformOp::kHash},
-                                      {.op = TransformOp::kCrop, .length = 2}}}};
+                        .transform = {ops::Tokens{}, ops::Hash{}, ops::Crop{.length = 2}}}};
   plan->layout = {.floats = {{"a", 1}, {"b", 1}}, .bags = {{"c", 0}}, .tables = {TableId(0)}};
   return plan;
 }

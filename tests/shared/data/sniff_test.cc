@@ -151,10 +151,10 @@ TEST_CASE("sniff: proposes to standardize numbers, with log1p for long tails", "
   CHECK(sniffed.classes == 0);
   const FieldSpec& plain = field_of(sniffed, "c1");
   REQUIRE(plain.transform.size() == 2);
-  CHECK(plain.transform[0].op == TransformOp::kStandardize);
-  CHECK(plain.transform[0].mean.value() == Approx(4.5).margin(0.001));
-  CHECK(plain.transform[0].scale.value() == Approx(2.872).margin(0.001));
-  CHECK(field_of(sniffed, "c2").transform[1].op == TransformOp::kLog1p);
+  const auto& scaled = std::get<ops::Standardize>(plain.transform[0]);
+  CHECK(scaled.mean.value() == Approx(4.5).margin(0.001));
+  CHECK(scaled.scale.value() == Approx(2.872).margin(0.001));
+  CHECK(field_of(sniffed, "c2").transform[1] == TransformSpec(ops::Log1p{}));
 }
 
 TEST_CASE(

@@ -69,7 +69,7 @@ TEST_CASE("shards cut at headers have every record once, for any size", "[data]"
   }
 }
 
-TEST_CASE("an index file, correct or wrong, does not change the cuts of its TFRecord file",
+TEST_CASE("an index file gives the cuts without a scan, and a wrong one does not change them",
           "[data]") {
   const ScratchDir dir;
   std::string text, index;
@@ -81,18 +81,24 @@ TEST_CASE("an index file, correct or wrong, does not change the cuts of its TFRe
   const std::string path = dir.write("f", text);
   const auto cuts = find_frame_cuts(path, 4000).value().cuts;
   CHECK(cuts.size() > 5);
+  // A scan that ends after one record finds only one cut.
+  const auto after_one_record = [&] { return find_frame_cuts(path, 4000, 1).value().cuts; };
+  CHECK(after_one_record().size() == 1);
   dir.write("f.idx", index);
   CHECK(find_frame_cuts(path, 4000).value().cuts == cuts);
+  CHECK(after_one_record() == cuts);
   // If an offset of the index has no valid header, the headers of the file are scanned.
   std::string damaged = text;
   damaged[cuts[2] + 1] = char(damaged[cuts[2] + 1] ^ 1);
   dir.write("f", damaged);
   CHECK(find_frame_cuts(path, 4000).value().cuts == cuts);
+  CHECK(after_one_record().size() == 1);
   dir.write("f", text);
   for (const std::string& bad : {std::string("0 10\n"), index.substr(0, index.size() / 2),
                                  "7 " + index, std::string("x\n")}) {
     dir.write("f.idx", bad);
     CHECK(find_frame_cuts(path, 4000).value().cuts == cuts);
+    CHECK(after_one_record().size() == 1);
   }
 }
 

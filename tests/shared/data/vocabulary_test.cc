@@ -84,12 +84,12 @@ TEST_CASE("a run stores the fingerprint of its vocabulary and rejects another on
   const ScratchDir dir;
   DataSpec data;
   const std::string path = dir.write("v", "a\nb\n");
-  data.fields = {{.name = "x",
-                  .type = FieldType::kString,
-                  .transform = {{.op = TransformOp::kVocabulary, .file = path}}}};
+  data.fields = {
+      {.name = "x", .type = FieldType::kString, .transform = {ops::Vocabulary{.file = path}}}};
   REQUIRE(note_vocabularies(data));
-  CHECK(data.fields[0].transform[0].size == 2);
-  CHECK(data.fields[0].transform[0].fingerprint != 0);
+  const auto& noted = std::get<ops::Vocabulary>(data.fields[0].transform[0]);
+  CHECK(noted.size == 2);
+  CHECK(noted.fingerprint != 0);
   CHECK(note_vocabularies(data));
   dir.write("v", "b\na\nc\n");
   const Error error = note_vocabularies(data).error();

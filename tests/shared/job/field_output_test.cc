@@ -97,10 +97,9 @@ TEST_CASE("integers that are equal as 32-bit floats are valid boundaries of an i
           "[job][transform]") {
   const std::string op =
       "transform = [{ op = \"bucketize\", boundaries = [20240100, 20240101] }] }";
-  CHECK(test::completed(csv_job("data.fields.x = { type = \"int64\", " + op))
-            .data.find_field("x")
-            ->transform[0]
-            .boundaries.size() == 2);
+  const Job job = test::completed(csv_job("data.fields.x = { type = \"int64\", " + op));
+  CHECK(job.data.find_field("x")->transform ==
+        std::vector<TransformSpec>{ops::Bucketize{.boundaries = {20240100, 20240101}}});
   CHECK(
       test::error_of(csv_job("data.fields.x = { " + op)).what ==
       "bucketize in field `x` has boundaries that are not in ascending order: 20240100, 20240101");
@@ -112,7 +111,8 @@ TEST_CASE("a job with ops is printed and reads back unchanged", "[job][transform
               "\"bucketize\", boundaries = [0.1, 0.5] }] }\n"
               "data.fields.y = { column = \"x\", type = \"string\", transform = [{ op = "
               "\"vocabulary\", file = \"words.txt\", unknown = \"hash\", buckets = 64 }] }"));
-  CHECK(job.data.find_field("y")->transform[0].file == "/jobs/words.txt");
+  CHECK(std::get<ops::Vocabulary>(job.data.find_field("y")->transform[0]).file ==
+        "/jobs/words.txt");
   const auto again = job_from_toml(job_to_toml(job), "/elsewhere");
   REQUIRE(again);
   CHECK(again->data.fields == job.data.fields);
@@ -126,7 +126,7 @@ TEST_CASE("tokens and strings are hashed by default, and a cross needs no column
               "data.fields.xy = { transform = [{ op = \"cross\", fields = [\"x\", \"y\"], "
               "buckets = 100 }] }"));
   REQUIRE(job.data.find_field("x")->transform.size() == 2);
-  CHECK(job.data.find_field("x")->transform[1].op == TransformOp::kHash);
+  CHECK(job.data.find_field("x")->transform[1] == TransformSpec(ops::Hash{}));
   CHECK(is_cross(*job.data.find_field("xy")));
   const auto again = job_from_toml(job_to_toml(job), "/elsewhere");
   REQUIRE(again);
@@ -135,22 +135,21 @@ TEST_CASE("tokens and strings are hashed by default, and a cross needs no column
 
 TEST_CASE("pad and pool determine the shape of a field of numbers of any length",
           "[job][transform]") {
-  FieldSpec field{
-      .name = "x", .shape = {-1}, .transform = {{.op = TransformOp::kPad, .length = 7}}};
+  FieldSpec field{.name = "x", .shape = {-1}, .transform = {ops::Pad{.length = 7}}};
   CHECK_FALSE(is_sparse(field));
   CHECK(number_shape(field) == std::vector<int64_t>{7});
-  field.transform = {{.op = TransformOp::kPool}};
+  field.transform = {ops::Pool{}};
   CHECK(number_shape(field).empty());
 }
 
 TEST_CASE("the ops of a field decide if it gives keys or numbers", "[job][transform]") {
   FieldSpec field{.name = "x"};
   CHECK_FALSE(is_sparse(field));
-  field.transform = {{.op = TransformOp::kLog1p}, {.op = TransformOp::kBucketize}};
+  field.transform = {ops::Log1p{}, ops::Bucketize{}};
   CHECK(is_sparse(field));
   field = {.name = "x", .type = FieldType::kInt64};
   CHECK_FALSE(is_sparse(field));
-  field.transform = {{.op = TransformOp::kVocabulary}};
+  field.transform = {ops::Vocabulary{}};
   CHECK(is_sparse(field));
 }
 

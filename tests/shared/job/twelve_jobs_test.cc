@@ -164,15 +164,12 @@ TEST_CASE("reference job 02 without the time between evaluations reads as writte
   CHECK(number.name == "I13");
   CHECK(number.fallback == "0");
   REQUIRE(number.transform.size() == 2);
-  CHECK(number.transform[0].op == TransformOp::kClip);
-  CHECK(number.transform[0].min == 0.0);
-  CHECK_FALSE(number.transform[0].max);
-  CHECK(number.transform[1].op == TransformOp::kLog1p);
+  CHECK(number.transform == std::vector<TransformSpec>{ops::Clip{.min = 0.0}, ops::Log1p{}});
   const FieldSpec& category = job.data.fields[14];
   CHECK(category.name == "C1");
   CHECK(category.type == FieldType::kString);
   CHECK(category.fallback == "");
-  CHECK(category.transform[0].buckets == 1048576);
+  CHECK(category.transform == std::vector<TransformSpec>{ops::Hash{.buckets = 1048576}});
   REQUIRE(job.model.layers.size() == 4);
   CHECK(job.model.layers[0].inputs.size() == 39);
   CHECK(job.model.layers[1].table == "shared");

@@ -102,7 +102,7 @@ TEST_CASE("int64 fields are numbers, or keys if they have a hash or identity tra
   age.type = FieldType::kInt64;
   FieldSpec id = age;
   id.name = "id";
-  id.transform = {{.op = TransformOp::kHash, .buckets = 10}};
+  id.transform = {ops::Hash{.buckets = 10}};
   FieldSpec label = key_field("label");
   label.positive = {">50K"};
   Job job = make_job({age, id, label}, {{.name = "l", .type = "linear", .inputs = {"age", "id"}}},

@@ -14,6 +14,7 @@
 #include "shared/base/units.h"
 #include "shared/transport/outbox.h"
 #include "shared/wire/codec.h"
+#include "tests/shared/transport/mailbox.h"
 #include "tests/shared/transport/raw_peer.h"
 
 namespace downpour::transport {
@@ -37,55 +38,6 @@ wire::Message predictions(size_t floats, uint32_t batch = 0) {
           .values = Bytes::of(std::vector<float>(floats, 0.5F))};
 }
 
-struct Received {
-  PortId port{};
-  PeerId peer{};
-  wire::Message message;
-};
-
-/// A transport, and the messages received by it.
-struct Node {
-  explicit Node(const ZmqOptions& options = {}) : transport(make_zmq_transport(options)) {}
-
-  /// Polls until `count` messages have arrived, or 10 s have passed.
-  bool wait(size_t count) {
-    return wait_until([&] { return received.size() >= count; });
-  }
-  template <typename Condition>
-  bool wait_until(Condition&& condition) {
-    const auto deadline = Clock::now() + std::chrono::seconds(10);
-    while (!condition()) {
-      if (Clock::now() > deadline) return false;
-      poll(20 * kMillisecond);
-    }
-    return true;
-  }
-  size_t poll(int64_t timeout_ns, size_t messages_max = 1000) {
-    return transport->poll(
-        timeout_ns, messages_max,
-        {.on_message =
-             [&](PortId port, PeerId peer, wire::Message&& message) {
-               received.push_back({port, peer, std::move(message)});
-             },
-         .on_malformed = [&](PortId, PeerId, const Error& error) { errors.push_back(error); }});
-  }
-
-  std::unique_ptr<Transport> transport;
-  std::vector<Received> received;
-  std::vector<Error> errors;
-};
-
-std::string bound(Node& node, const std::string& endpoint) {
-  const Result<PortId> port = node.transport->bind(endpoint);
-  if (!port) FAIL(port.error().what);
-  return node.transport->endpoint(*port);
-}
-PeerId connected(Node& node, const std::string& endpoint) {
-  const Result<PeerId> peer = node.transport->connect(endpoint);
-  if (!peer) FAIL(peer.error().what);
-  return *peer;
-}
-
 /// Returns every message to its sender until an empty Sealed arrives.
 void echo(Transport& transport) {
   bool stop = false;
@@ -107,8 +59,8 @@ TEST_CASE("requests and answers cross threads with their payloads, over every ki
   const std::string wanted =
       GENERATE(as<std::string>(), "inproc://echo", "ipc", "tcp://127.0.0.1:*");
   const std::string given = wanted == "ipc" ? ipc_endpoint("echo") : wanted;
-  Node client;
-  Node echoing;
+  Mailbox client;
+  Mailbox echoing;
   const std::string endpoint = bound(echoing, given);
   CHECK_THAT(endpoint, !Catch::EndsWith("*"));
   std::thread thread([&] { echo(*echoing.transport); });
@@ -140,7 +92,7 @@ TEST_CASE("requests and answers cross threads with their payloads, over every ki
 
 TEST_CASE("two ports of one transport are connected by a queue that passes the same memory",
           "[transport]") {
-  Node node;
+  Mailbox node;
   const Result<PortId> port = node.transport->bind("tcp://127.0.0.1:*");
   REQUIRE(port);
   const PeerId peer = connected(node, node.transport->endpoint(*port));
@@ -160,8 +112,8 @@ TEST_CASE("two ports of one transport are connected by a queue that passes the s
 }
 
 TEST_CASE("inproc passes pointers, and frees messages that were not received", "[transport]") {
-  Node a;
-  Node b;
+  Mailbox a;
+  Mailbox b;
   const PeerId peer = connected(b, "inproc://pointers");  // before any port is bound there
   wire::Message message = predictions(1000);
   const uint8_t* memory = message.values.data();
@@ -177,8 +129,8 @@ TEST_CASE("send returns kFull if a peer accepts nothing, and poll ends when ther
           "[transport]") {
   const std::string wanted =
       GENERATE(as<std::string>(), "inproc://full", "ipc", "tcp://127.0.0.1:*");
-  Node slow;
-  Node sender({.send_bytes_max = 8 * kMiB});
+  Mailbox slow;
+  Mailbox sender({.send_bytes_max = 8 * kMiB});
   const std::string endpoint = bound(slow, wanted == "ipc" ? ipc_endpoint("full") : wanted);
   const PeerId peer = connected(sender, endpoint);
   uint32_t sent = 0;
@@ -205,10 +157,10 @@ TEST_CASE("send returns kFull if a peer accepts nothing, and poll ends when ther
 
 TEST_CASE("messages sent before the other side exists arrive later, also after its restart",
           "[transport]") {
-  Node client;
+  Mailbox client;
   std::string endpoint = ipc_endpoint("later");
   if (GENERATE(true, false)) {
-    Node probe;
+    Mailbox probe;
     // this port is free as soon as the probe is destroyed
     endpoint = bound(probe, "tcp://127.0.0.1:*");
   }
@@ -218,7 +170,7 @@ TEST_CASE("messages sent before the other side exists arrive later, also after i
   CHECK(client.transport->stats().sent_messages == 10);
   std::vector<PeerId> seen;
   for (uint32_t life = 0; life < 2; ++life) {
-    Node node;
+    Mailbox node;
     REQUIRE(node.wait_until([&] { return node.transport->bind(endpoint).has_value(); }));
     std::atomic<bool> done = false;
     std::thread thread([&] { client.wait_until([&] { return done.load(); }); });
@@ -241,10 +193,10 @@ TEST_CASE("messages sent before the other side exists arrive later, also after i
 }
 
 TEST_CASE("a bound port learns that a peer is gone when it sends", "[transport]") {
-  Node node;
+  Mailbox node;
   const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
   {
-    Node client;
+    Mailbox client;
     REQUIRE(client.transport->send(connected(client, endpoint), sealed(1)) == SendStatus::kSent);
     client.poll(50 * kMillisecond);
     REQUIRE(node.wait(1));
@@ -257,7 +209,7 @@ TEST_CASE("a bound port learns that a peer is gone when it sends", "[transport]"
 }
 
 TEST_CASE("wake ends a poll from another thread, and an earlier wake is not lost", "[transport]") {
-  Node node;
+  Mailbox node;
   bound(node, "tcp://127.0.0.1:*");
   node.transport->wake();
   node.transport->wake();
@@ -276,8 +228,8 @@ TEST_CASE("wake ends a poll from another thread, and an earlier wake is not lost
 }
 
 TEST_CASE("poll delivers at most the requested number and keeps the rest", "[transport]") {
-  Node node;
-  Node client;
+  Mailbox node;
+  Mailbox client;
   const PeerId peer = connected(client, bound(node, "inproc://bounded"));
   for (uint32_t i = 0; i < 50; ++i)
     REQUIRE(client.transport->send(peer, sealed(i)) == SendStatus::kSent);
@@ -288,9 +240,9 @@ TEST_CASE("poll delivers at most the requested number and keeps the rest", "[tra
 }
 
 TEST_CASE("one noisy peer does not keep the others waiting", "[transport]") {
-  Node node;
-  Node noisy;
-  Node quiet;
+  Mailbox node;
+  Mailbox noisy;
+  Mailbox quiet;
   const PeerId much = connected(noisy, bound(node, "inproc://noisy"));
   const PeerId little = connected(quiet, bound(node, "inproc://quiet"));
   for (uint32_t i = 0; i < 500; ++i)
@@ -302,10 +254,10 @@ TEST_CASE("one noisy peer does not keep the others waiting", "[transport]") {
 }
 
 TEST_CASE("a callback may send, connect and close", "[transport]") {
-  Node node;
+  Mailbox node;
   const Result<PortId> port = node.transport->bind("inproc://reentrant");
   REQUIRE(port);
-  Node client;
+  Mailbox client;
   const PeerId peer = connected(client, "inproc://reentrant");
   for (uint32_t i = 0; i < 3; ++i)
     REQUIRE(client.transport->send(peer, sealed(i)) == SendStatus::kSent);
@@ -325,13 +277,13 @@ TEST_CASE("a callback may send, connect and close", "[transport]") {
 }
 
 TEST_CASE("ports that cannot be bound report the reason", "[transport]") {
-  Node node;
+  Mailbox node;
   const auto code = [&](const std::string& endpoint) {
     const Result<PortId> port = node.transport->bind(endpoint);
     REQUIRE_FALSE(port);
     return port.error().code;
   };
-  Node other;
+  Mailbox other;
   const std::string taken = bound(other, "tcp://127.0.0.1:*");
   const Result<PortId> again = node.transport->bind(taken);
   REQUIRE_FALSE(again);
@@ -351,7 +303,7 @@ TEST_CASE("ports that cannot be bound report the reason", "[transport]") {
 TEST_CASE("an ipc socket is removed after close, and one left by a crash is replaced",
           "[transport]") {
   const std::string endpoint = ipc_endpoint("left");
-  Node node;
+  Mailbox node;
   const Result<PortId> port = node.transport->bind(endpoint);
   REQUIRE(port);
   CHECK(std::filesystem::exists(path_of(endpoint)));
@@ -370,10 +322,10 @@ TEST_CASE("an ipc socket is removed after close, and one left by a crash is repl
 }
 
 TEST_CASE("shutdown waits until sent messages have left", "[transport]") {
-  Node node;
+  Mailbox node;
   const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
   std::thread thread([&] {
-    Node client;
+    Mailbox client;
     const PeerId peer = connected(client, endpoint);
     for (uint32_t i = 0; i < 5; ++i)
       CHECK(client.transport->send(peer, predictions(200'000, i)) == SendStatus::kSent);
@@ -396,8 +348,8 @@ wire::Message list_of_inputs(size_t count) {
 TEST_CASE("a message that fits into no frame is an error of send, and later ones pass",
           "[transport]") {
   const std::string wanted = GENERATE(as<std::string>(), "ipc", "tcp://127.0.0.1:*");
-  Node node;
-  Node client;
+  Mailbox node;
+  Mailbox client;
   const std::string endpoint = bound(node, wanted == "ipc" ? ipc_endpoint("large") : wanted);
   const PeerId peer = connected(client, endpoint);
   REQUIRE(client.transport->send(peer, sealed(1)) == SendStatus::kSent);
@@ -423,8 +375,8 @@ TEST_CASE("a message that fits into no frame is an error of send, and later ones
 
 TEST_CASE("an outbox keeps a bounded number of bytes for peers that accept nothing",
           "[transport]") {
-  Node node({.send_bytes_max = 1 * kMiB});
-  Node client;
+  Mailbox node({.send_bytes_max = 1 * kMiB});
+  Mailbox client;
   const PeerId peer = connected(client, bound(node, "tcp://127.0.0.1:*"));
   REQUIRE(client.transport->send(peer, sealed(1)) == SendStatus::kSent);
   REQUIRE(node.wait_until([&] {
@@ -452,7 +404,7 @@ std::string header_frame() {
 }
 
 TEST_CASE("a hand-written peer is understood, which the tests below rely on", "[transport]") {
-  Node node;
+  Mailbox node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
   raw_send(fd, zmtp_frame(header_frame(), false));
   REQUIRE(node.wait(1));
@@ -462,7 +414,7 @@ TEST_CASE("a hand-written peer is understood, which the tests below rely on", "[
 
 TEST_CASE("malformed messages are counted, and too many of them end the connection",
           "[transport]") {
-  Node node;
+  Mailbox node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
   std::string bad = header_frame();
   bad[60] = char(bad[60] ^ 1);
@@ -479,7 +431,7 @@ TEST_CASE("malformed messages are counted, and too many of them end the connecti
 }
 
 TEST_CASE("a malformed message is answered with Reject", "[transport]") {
-  Node node;
+  Mailbox node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
   std::string bad = header_frame();
   bad[60] = char(bad[60] ^ 1);
@@ -491,7 +443,7 @@ TEST_CASE("a malformed message is answered with Reject", "[transport]") {
 }
 
 TEST_CASE("a message of too many frames ends the connection", "[transport]") {
-  Node node;
+  Mailbox node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
   for (int i = 0; i < 3; ++i) raw_send(fd, zmtp_frame(i == 0 ? header_frame() : "12345678", true));
   raw_send(fd, zmtp_frame("12345678", false));
@@ -504,7 +456,7 @@ TEST_CASE("a message of too many frames ends the connection", "[transport]") {
 }
 
 TEST_CASE("a routing id chosen by the peer is refused", "[transport]") {
-  Node node;
+  Mailbox node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"), "evil!");
   raw_send(fd, zmtp_frame(header_frame(), false));
   CHECK(node.wait_until([&] { return node.transport->stats().malformed == 1; }));
@@ -514,8 +466,8 @@ TEST_CASE("a routing id chosen by the peer is refused", "[transport]") {
 }
 
 TEST_CASE("random bytes on a port have no effect on other peers", "[transport]") {
-  Node node;
-  Node client;
+  Mailbox node;
+  Mailbox client;
   const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
   const PeerId peer = connected(client, endpoint);
   Rng rng(1);

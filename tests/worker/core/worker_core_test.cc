@@ -176,13 +176,7 @@ TEST_CASE("batches of a shard are pushed in order, in whatever order they are co
           "[worker]") {
   Harness h;
   h.begin();
-  std::map<uint32_t, WorkerEffects::Compute> tasks;
-  for (uint32_t n = 0; n < 2; ++n) {
-    h.fx.clear();
-    h.core.on_batch(0, h.batch(n), h.fx);
-    h.answer_pulls(h.sends_of<wire::Pull>());
-    tasks[n] = h.fx.computes.at(0);
-  }
+  auto tasks = h.computing(2);
   h.compute(tasks[1].slot, tasks[1].batch->plan);
   CHECK(h.sends_of<wire::Push>().empty());
   h.compute(tasks[0].slot, tasks[0].batch->plan);
@@ -350,13 +344,7 @@ TEST_CASE("a read error in mid-shard also drops the batches in flight", "[worker
 TEST_CASE("a jump forward drops the batches of the shard that are in flight", "[worker]") {
   Harness h;
   h.begin(2, 3);
-  std::map<uint32_t, WorkerEffects::Compute> tasks;
-  for (uint32_t n = 0; n < 3; ++n) {
-    h.fx.clear();
-    h.core.on_batch(0, h.batch(n), h.fx);
-    h.answer_pulls(h.sends_of<wire::Pull>());
-    tasks[n] = h.fx.computes.at(0);
-  }
+  auto tasks = h.computing(3);
   h.compute(tasks[0].slot, tasks[0].batch->plan);
   const auto pushes = h.sends_of<wire::Push>();
   h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, 10);

@@ -126,6 +126,17 @@ struct Harness {
     compute(task.slot, task.batch->plan);
     return sends_of<wire::Push>();
   }
+  // Reads and pulls the batches below `count`. Returns the computation of each.
+  std::map<uint32_t, WorkerEffects::Compute> computing(uint32_t count) {
+    std::map<uint32_t, WorkerEffects::Compute> tasks;
+    for (uint32_t n = 0; n < count; ++n) {
+      fx.clear();
+      core.on_batch(0, batch(n), fx);
+      answer_pulls(sends_of<wire::Pull>());
+      tasks[n] = fx.computes.at(0);
+    }
+    return tasks;
+  }
   void applied(const WorkerEffects::Send& send) {
     from(send.to, wire::PushReply{.applied = std::get<wire::Push>(send.message.body).covered},
          send.message.envelope.request);

@@ -158,13 +158,7 @@ TEST_CASE("a straggler that catches up neither pulls nor pushes what all partiti
   h.begin(2, 3);
   // Three batches are in flight when the backup has brought every partition to the end of the
   // shard.
-  std::map<uint32_t, WorkerEffects::Compute> tasks;
-  for (uint32_t n = 0; n < 3; ++n) {
-    h.fx.clear();
-    h.core.on_batch(0, h.batch(n), h.fx);
-    h.answer_pulls(h.sends_of<wire::Pull>());
-    tasks[n] = h.fx.computes.at(0);
-  }
+  auto tasks = h.computing(3);
   h.compute(tasks[0].slot, tasks[0].batch->plan);
   const auto pushes = h.sends_of<wire::Push>();
   for (const auto& push : pushes)

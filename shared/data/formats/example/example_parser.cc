@@ -13,7 +13,7 @@
 #include "shared/data/formats/example/example_scan.h"
 #include "shared/data/formats/example/tensor_proto.h"
 #include "shared/data/formats/example/tfrecord.h"
-#include "shared/data/values/typed_fields.h"
+#include "shared/data/formats/typed_parser.h"
 
 namespace downpour::data {
 namespace {
@@ -473,20 +473,8 @@ class ExampleFields {
   uint32_t pause_ = 0;
 };
 
-class ExampleParser final : public RecordParser {
+class ExampleParser final : public TypedParser<ExampleFields> {
  public:
-  static Result<std::unique_ptr<RecordParser>> make(const FieldContext& context) {
-    auto parser = std::make_unique<ExampleParser>();
-    DP_TRY(FieldSet set, FieldSet::make(context));
-    parser->adopt(set);
-    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
-    parser->fields_ = ExampleFields(std::move(fields));
-    DP_TRY(parser->filter_, RecordFilter::make(context.data));
-    if (parser->filter_ != nullptr)
-      parser->condition_ = ExampleFields(TypedField::inputs_of(*parser->filter_));
-    return std::unique_ptr<RecordParser>(std::move(parser));
-  }
-
   bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
              Fault& fault) override {
     if (!check_crc(begin, end, fault)) return false;
@@ -495,9 +483,6 @@ class ExampleParser final : public RecordParser {
       return false;
     return fields_.read(begin, end, columns, fault);
   }
-
- private:
-  ExampleFields fields_, condition_;
 };
 
 /// A record that is one tensor. A field is the whole tensor, or with `column` = N the elements from
@@ -575,7 +560,7 @@ class TensorParser final : public RecordParser {
 }  // namespace
 
 Result<std::unique_ptr<RecordParser>> make_example_parser(const FieldContext& context) {
-  return ExampleParser::make(context);
+  return make_typed_parser<ExampleParser>(context);
 }
 
 Result<std::unique_ptr<RecordParser>> make_tensor_parser(const FieldContext& context) {

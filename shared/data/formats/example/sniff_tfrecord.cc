@@ -3,7 +3,6 @@
 #include <map>
 
 #include "shared/base/units.h"
-#include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/example/example_scan.h"
 #include "shared/data/formats/example/tensor_proto.h"
 #include "shared/data/formats/example/tfrecord.h"
@@ -12,6 +11,7 @@
 namespace downpour::data {
 namespace {
 
+constexpr DataFormat kFrameFormat = DataFormat::kTfrecord;
 constexpr size_t kSampleRecords = 10'000;
 constexpr size_t kCategoryBytesMax = 1024;  // a longer string is binary data
 
@@ -82,7 +82,7 @@ std::optional<FieldSpec> field_of_feature(const std::string& name, const Feature
   }
   FieldSpec field{.name = name,
                   .type = facts.bytes > 0 ? FieldType::kString : FieldType::kInt64,
-                  .transform = {{.op = TransformOp::kHash}}};
+                  .transform = {ops::Hash{}}};
   if (!single) {
     field.shape = {-1};
   } else if (!always) {
@@ -110,13 +110,8 @@ std::string target_of(const std::map<std::string, Feature>& features, size_t rec
   return flags.size() == 1 ? flags[0] : "";
 }
 
-}  // namespace
-
-Result<FileFacts> sniff_tfrecord(const std::string& path) {
-  DP_TRY(File file, File::open(path));
-  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
-  std::string text(kSampleBytes + 64, '\0');
-  DP_TRY(const size_t filled, source->read(text.data(), kSampleBytes));
+Result<FileFacts> frame_facts(std::string_view text, const std::string& path) {
+  const size_t filled = text.size();
   std::map<std::string, Feature> features;
   size_t records = 0, at = 0;
   bool examples = true;
@@ -150,7 +145,7 @@ Result<FileFacts> sniff_tfrecord(const std::string& path) {
                  str("is a TFRecord file without tf.train.Example records: ", path), path,
                  "Downpour reads records that are Examples or tensors"};
   }
-  FileFacts facts{.format = DataFormat::kTfrecord, .record = "example"};
+  FileFacts facts{.format = kFrameFormat, .record = "example"};
   std::string why, note, left_out;
   facts.target = target_of(features, records, why);
   size_t numeric = 0, keys = 0;
@@ -172,6 +167,13 @@ Result<FileFacts> sniff_tfrecord(const std::string& path) {
   facts.reason = str("tfrecord: tf.train.Example, ", numeric, " numeric features, ", keys,
                      " key features", left_out.empty() ? "" : str(", ignored: ", left_out), target);
   return facts;
+}
+
+}  // namespace
+
+std::optional<Sniffed> sniff_frames(FileSample& file) {
+  if (!is_tfrecord(file.text())) return std::nullopt;
+  return Sniffed{kFrameFormat, frame_facts(file.text(), file.path())};
 }
 
 }  // namespace downpour::data

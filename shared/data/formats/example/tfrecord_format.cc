@@ -4,6 +4,7 @@
 #include "shared/data/formats/example/example_parser.h"
 #include "shared/data/formats/example/tfrecord.h"
 #include "shared/data/formats/format.h"
+#include "shared/data/formats/sniff_columns.h"
 
 namespace downpour::data {
 namespace {
@@ -35,11 +36,12 @@ Result<RecordCuts> find_cuts_of_frames(const DataSpec& /*data*/, const plan::Fil
 
 }  // namespace
 
-const Format kTfrecord{.format = DataFormat::kTfrecord,
-                       .open = open_frames,
-                       .open_stream = open_frame_stream,
-                       .make_parser = make_frame_parser,
-                       .find_cuts = find_cuts_of_frames,
-                       .mean_record_bytes = mean_frame_bytes};
+const Format kFrames{.layout = RecordLayout::kFrames,
+                     .sniff = sniff_frames,
+                     .open = open_frames,
+                     .open_stream = open_frame_stream,
+                     .make_parser = make_frame_parser,
+                     .find_cuts = find_cuts_of_frames,
+                     .mean_record_bytes = mean_frame_bytes};
 
 }  // namespace downpour::data

@@ -4,8 +4,9 @@
 #include <span>
 
 #include "shared/data/formats/json/json_scan.h"
+#include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/text_lines.h"
-#include "shared/data/values/typed_fields.h"
+#include "shared/data/formats/typed_parser.h"
 
 namespace downpour::data {
 namespace {
@@ -13,11 +14,6 @@ namespace {
 constexpr const char* kJsonHint =
     "each line must be one JSON object; or set data.bad_records = \"skip\"";
 constexpr int kNestedMax = 16;
-
-bool bad(const char* reason, std::string_view text, Fault& fault) {
-  fault = {.reason = reason, .text = text, .hint = kJsonHint};
-  return false;
-}
 
 /// Fields and the members of an object that they read.
 class JsonFields {
@@ -37,15 +33,8 @@ class JsonFields {
   bool read(json::Parser& parser, std::string_view line, Columns& columns, Fault& fault) {
     ++record_;
     found_ = 0;
-    json::Document document;
-    json::Object object;
-    json::ErrorCode error = json::open(parser, line, document);
-    if (error == json::kSuccess) error = document.get_object().get(object);
-    if (error == json::kSuccess) error = read_object(object, 0, columns, fault);
-    if (error == json::kOther) return false;
-    if (error != json::kSuccess) return bad(json::message(error), line, fault);
-    if (!document.current_location().error())
-      return bad("has text after its JSON object", line, fault);
+    const auto read = [&](json::Object& object) { return read_object(object, 0, columns, fault); };
+    if (!json::read_line(parser, line, kJsonHint, fault, read)) return false;
     if (found_ == fields_.size()) [[likely]]
       return true;
     for (uint32_t i = 0; i < fields_.size(); ++i) {
@@ -209,20 +198,8 @@ class JsonFields {
   size_t found_ = 0;
 };
 
-class JsonParser final : public RecordParser {
+class JsonParser final : public TypedParser<JsonFields> {
  public:
-  static Result<std::unique_ptr<RecordParser>> make(const FieldContext& context) {
-    auto parser = std::make_unique<JsonParser>();
-    DP_TRY(FieldSet set, FieldSet::make(context));
-    parser->adopt(set);
-    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
-    parser->fields_ = JsonFields(std::move(fields));
-    DP_TRY(parser->filter_, RecordFilter::make(context.data));
-    if (parser->filter_ != nullptr)
-      parser->condition_ = JsonFields(TypedField::inputs_of(*parser->filter_));
-    return std::unique_ptr<RecordParser>(std::move(parser));
-  }
-
   bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
              Fault& fault) override {
     const std::string_view line(begin, size_t(end - begin));
@@ -233,17 +210,17 @@ class JsonParser final : public RecordParser {
   }
 
  private:
-  JsonFields fields_, condition_;
   json::Parser parser_;
 };
 
 Result<std::unique_ptr<RecordParser>> make_json_parser(const FieldContext& context,
                                                        const plan::FileInfo& /*info*/) {
-  return JsonParser::make(context);
+  return make_typed_parser<JsonParser>(context);
 }
 
 }  // namespace
 
-const Format kJsonl = format_of_lines(DataFormat::kJsonl, make_json_parser);
+const Format kJsonLines =
+    format_of_lines(RecordLayout::kJsonLines, sniff_json_lines, make_json_parser);
 
 }  // namespace downpour::data

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "shared/data/records/window.h"
+#include "shared/data/values/fields.h"
 
 namespace downpour::data::json {
 
@@ -50,6 +51,26 @@ inline const char* message(ErrorCode error) {
     default:
       return "is not a JSON object";
   }
+}
+
+/// Opens the object that a line consists of, and calls read(object), which returns kSuccess, an
+/// error of simdjson, or kOther after it has set `fault`. Returns false and sets `fault` if the
+/// line or a value in it is bad; `hint` says how to correct it.
+template <typename Read>
+bool read_line(Parser& parser, std::string_view line, const char* hint, Fault& fault, Read&& read) {
+  Document document;
+  Object object;
+  ErrorCode error = open(parser, line, document);
+  if (error == kSuccess) error = document.get_object().get(object);
+  if (error == kSuccess) error = read(object);
+  if (error == kOther) return false;
+  const bool whole = error == kSuccess && document.current_location().error();
+  if (whole) [[likely]]
+    return true;
+  fault = {.reason = error == kSuccess ? "has text after its JSON object" : message(error),
+           .text = line,
+           .hint = hint};
+  return false;
 }
 
 }  // namespace downpour::data::json

@@ -12,6 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr DataFormat kJsonFormat = DataFormat::kJsonl;
+
 /// Longer lines are not parsed, because a parse tree takes up to a hundred times the bytes of its
 /// line.
 constexpr size_t kLookedAtBytesMax = kMiB;
@@ -80,7 +82,7 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
   } else if (member.texts > 0) {
     field.type = FieldType::kString;
     field.shape = {-1};
-    field.transform = {{.op = TransformOp::kHash}};
+    field.transform = {ops::Hash{}};
   } else if (member.fewest == member.most && member.lines == lines) {
     field.shape = {int64_t(member.most)};
   } else {
@@ -90,9 +92,7 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
   return field;
 }
 
-}  // namespace
-
-Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const std::string& path) {
+Result<FileFacts> json_facts(const std::vector<std::string_view>& lines, const std::string& path) {
   std::map<std::string, Member> members;
   size_t objects = 0;
   bool has_long_lines = false;
@@ -114,7 +114,7 @@ Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const s
     return Error{ErrorCode::kBadData, str("looks like JSON, but no line is an object: ", path),
                  path, "write one object per line: {\"label\": 1, ...}"};
   }
-  FileFacts facts{.format = DataFormat::kJsonl};
+  FileFacts facts{.format = kJsonFormat};
   std::string left_out, note;
   size_t numeric = 0, keys = 0;
   for (const auto& [name, member] : members) {
@@ -140,6 +140,13 @@ Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const s
   facts.reason = str("jsonl: ", numeric, " numeric members, ", keys, " key members",
                      left_out.empty() ? "" : str(", ignored: ", left_out), target);
   return facts;
+}
+
+}  // namespace
+
+std::optional<Sniffed> sniff_json_lines(FileSample& file) {
+  if (file.lines().empty() || file.lines()[0].front() != '{') return std::nullopt;
+  return Sniffed{kJsonFormat, json_facts(file.lines(), file.path())};
 }
 
 }  // namespace downpour::data

@@ -7,6 +7,7 @@
 #include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/format.h"
 #include "shared/data/values/declared_fields.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
@@ -275,11 +276,35 @@ Result<uint64_t> mean_image_bytes(const DataSpec& /*data*/, const std::string& p
   return std::max<uint64_t>(file_bytes / std::max<uint32_t>(images.count, 1), 1);
 }
 
+Result<FileFacts> image_facts(const std::string& path) {
+  DP_TRY(File file, File::open(path));
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  DP_TRY(const IdxImages images, read_idx_header(*source, path));
+  std::vector<FieldSpec> fields = default_fields(DataFormat::kMnist);
+  fields[0].shape = {int64_t(images.pixels)};
+  return FileFacts{.format = DataFormat::kMnist,
+                   .fields = std::move(fields),
+                   .target = "label",
+                   .classes = 10,
+                   .reason = str("idx: ", images.count, " images of ", images.pixels,
+                                 " pixels, labels in ", idx_labels_path(path))};
+}
+
+std::optional<Sniffed> sniff_images(FileSample& file) {
+  if (is_idx_images(file.text())) return Sniffed{DataFormat::kMnist, image_facts(file.path())};
+  if (!is_idx_labels(file.text())) return std::nullopt;
+  return Sniffed{DataFormat::kMnist,
+                 Error{ErrorCode::kBadData,
+                       str("this file contains the labels of an idx data set: ", file.path()),
+                       file.path(), "give the file with the images"}};
+}
+
 }  // namespace
 
-const Format kMnist{.format = DataFormat::kMnist,
-                    .open = open_images,
-                    .make_parser = make_image_parser,
-                    .mean_record_bytes = mean_image_bytes};
+const Format kImages{.layout = RecordLayout::kImages,
+                     .sniff = sniff_images,
+                     .open = open_images,
+                     .make_parser = make_image_parser,
+                     .mean_record_bytes = mean_image_bytes};
 
 }  // namespace downpour::data

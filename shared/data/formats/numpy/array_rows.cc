@@ -6,6 +6,7 @@
 #include "shared/data/formats/format.h"
 #include "shared/data/formats/numpy/array_parser.h"
 #include "shared/data/formats/numpy/arrays.h"
+#include "shared/data/formats/sniff_columns.h"
 
 namespace downpour::data {
 namespace {
@@ -176,9 +177,9 @@ Result<uint64_t> mean_row_bytes(const DataSpec& data, const std::string& path) {
 
 }  // namespace
 
-const Format kNpy{
-    .format = DataFormat::kNpy, .open_rows = open_array_rows, .mean_record_bytes = mean_row_bytes};
-const Format kNpz{
-    .format = DataFormat::kNpz, .open_rows = open_array_rows, .mean_record_bytes = mean_row_bytes};
+const Format kArrays{.layout = RecordLayout::kArrays,
+                     .sniff = sniff_arrays,
+                     .open_rows = open_array_rows,
+                     .mean_record_bytes = mean_row_bytes};
 
 }  // namespace downpour::data

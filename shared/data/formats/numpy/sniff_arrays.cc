@@ -5,6 +5,7 @@
 #include "shared/base/units.h"
 #include "shared/data/formats/numpy/arrays.h"
 #include "shared/data/formats/sniff_columns.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
@@ -49,8 +50,7 @@ Result<FieldSpec> field_of_array(const std::string& name, const SourceArray& sou
   if (source.array.row_elements > 1)
     return FieldSpec{.name = name, .shape = {int64_t(source.array.row_elements)}};
   if (source.array.type.is_integer() && source.array.type.kind != 'b') {
-    return FieldSpec{
-        .name = name, .type = FieldType::kInt64, .transform = {{.op = TransformOp::kHash}}};
+    return FieldSpec{.name = name, .type = FieldType::kInt64, .transform = {ops::Hash{}}};
   }
   DP_TRY(const Column column, look_at(source, 0));
   FieldSpec field = field_of(name, column);
@@ -82,11 +82,8 @@ Result<FileFacts> sniff_matrix(const SourceArray& source, const std::string& pat
   return facts;
 }
 
-}  // namespace
-
-Result<FileFacts> sniff_arrays(const std::string& path) {
-  DataSpec all;
-  all.format = path.ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
+Result<FileFacts> array_facts(const std::string& path, DataFormat format) {
+  DataSpec all{.format = format};
   DP_TRY(const std::vector<SourceArray> arrays, open_arrays(all, path));
   if (arrays.front().name.empty()) return sniff_matrix(arrays.front(), path);
   FileFacts facts{.format = all.format, .records_estimated = arrays.front().array.rows};
@@ -113,9 +110,17 @@ Result<FileFacts> sniff_arrays(const std::string& path) {
     if (!arrays[target].array.type.is_integer()) facts.fields.back().type = FieldType::kFloat32;
     said_target = str("; target \"", names[target], "\" (by its name; ", said(facts.classes), ")");
   }
-  facts.reason = str(all.format == DataFormat::kNpz ? "npz: " : "npy: ", arrays.front().array.rows,
-                     " rows of ", list, said_target);
+  facts.reason =
+      str(traits_of(format).name, ": ", arrays.front().array.rows, " rows of ", list, said_target);
   return facts;
+}
+
+}  // namespace
+
+std::optional<Sniffed> sniff_arrays(FileSample& file) {
+  if (!names_arrays(DataSpec{}, file.path())) return std::nullopt;
+  const DataFormat format = file.path().ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
+  return Sniffed{format, array_facts(file.path(), format)};
 }
 
 }  // namespace downpour::data

@@ -1,12 +1,9 @@
 // CSV parser: CSV with the quoting of RFC 4180, TSV, and Criteo's TSV.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#if defined(__AVX512BW__) || defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
+#include "shared/data/formats/sniff_columns.h"
+#include "shared/data/formats/text/split_cells.h"
 #include "shared/data/formats/text/table_columns.h"
 #include "shared/data/formats/text/text_lines.h"
 #include "shared/data/records/delimited.h"
@@ -19,46 +16,6 @@ namespace {
 constexpr const char* kCsvHint =
     "correct the line or data.columns, or set data.bad_records = \"skip\"";
 
-/// Returns a mask whose bit i says whether text[i] == c, for 64 bytes. All of them must be
-/// readable.
-inline uint64_t match64(const char* text, char c) {
-#if defined(__AVX512BW__)
-  return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text), _mm512_set1_epi8(c));
-#elif defined(__AVX2__)
-  const __m256i want = _mm256_set1_epi8(c);
-  const auto low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text));
-  const auto high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + 32));
-  return uint64_t(uint32_t(_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, want)))) |
-         uint64_t(uint32_t(_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, want)))) << 32;
-#else
-  uint64_t mask = 0;
-  for (uint32_t i = 0; i < 64; ++i) mask |= uint64_t(text[i] == c) << i;
-  return mask;
-#endif
-}
-
-/// Does the same as split_line without quotes, in strides of 64 bytes; kPadBytes are readable after
-/// the line. Returns false if `quotes` is set and the line has a quote.
-bool split_plain(const char* begin, const char* end, char delimiter, bool quotes,
-                 std::vector<std::string_view>& cells, size_t& count) {
-  size_t n = 0;
-  const size_t room = cells.size();
-  const char* cell = begin;
-  for (const char* p = begin; p < end; p += 64) {
-    const uint64_t valid = end - p >= 64 ? ~uint64_t{0} : (uint64_t{1} << (end - p)) - 1;
-    if (quotes && (match64(p, '"') & valid) != 0) return false;
-    for (uint64_t mask = match64(p, delimiter) & valid; mask != 0; mask &= mask - 1) {
-      const char* const stop = p + __builtin_ctzll(mask);
-      if (n < room) cells[n] = {cell, size_t(stop - cell)};
-      ++n;
-      cell = stop + 1;
-    }
-  }
-  if (n < room) cells[n] = {cell, size_t(end - cell)};
-  count = n + 1;
-  return true;
-}
-
 class CsvParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const FieldContext& context,
@@ -66,7 +23,7 @@ class CsvParser final : public RecordParser {
                                                     const std::string& where) {
     auto parser = std::make_unique<CsvParser>();
     DP_TRY(parser->delimiter_, delimiter_of(context.data));
-    parser->quotes_ = context.data.format == DataFormat::kCsv;
+    parser->quotes_ = traits_of(context.data.format).quotes;
     parser->quoted_newlines_ = context.data.quoted_newlines;
     parser->trim_ = context.data.trim;
     parser->cells_.resize(names.size());
@@ -98,8 +55,7 @@ class CsvParser final : public RecordParser {
   bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
              Fault& fault) override {
     size_t count = 0;
-    if (!split_plain(begin, end, delimiter_, quotes_, cells_, count) &&
-        !split_line({begin, size_t(end - begin)}, delimiter_, true, cells_, count, store_)) {
+    if (!split_cells(begin, end, delimiter_, quotes_, cells_, count, store_)) {
       return bad(quoted_newlines_
                      ? "has a quote that is not closed, or text after a closing quote"
                      : "has a quote that is not closed, or text after a closing quote (a line "
@@ -222,8 +178,6 @@ Result<std::unique_ptr<RecordParser>> make_table_parser(const FieldContext& cont
 
 }  // namespace
 
-const Format kCsv = format_of_lines(DataFormat::kCsv, make_table_parser);
-const Format kTsv = format_of_lines(DataFormat::kTsv, make_table_parser);
-const Format kCriteo = format_of_lines(DataFormat::kCriteo, make_table_parser);
+const Format kTables = format_of_lines(RecordLayout::kTable, sniff_table, make_table_parser);
 
 }  // namespace downpour::data

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/data/formats/sniff_columns.h"
+#include "shared/data/formats/text/scan_feature.h"
 #include "shared/data/formats/text/text_lines.h"
 #include "shared/data/values/declared_fields.h"
 #include "shared/data/values/number.h"
@@ -142,13 +144,10 @@ class LibsvmParser final : public RecordParser {
 
   /// Sets the filter's inputs that read the feature at `p`. Does nothing if `p` is not a feature.
   void set_feature(const char* p) {
-    uint64_t number = 0;
-    float value = 1.0F;
-    if (ffm_ && ((p = parse_uint(p, number)) == nullptr || *p++ != ':')) return;
-    p = parse_uint(p, number);
-    if (p == nullptr || *p != ':' || parse_float(p + 1, value) == nullptr) return;
+    SparseFeature feature;
+    if (scan_feature(p, ffm_, feature) == nullptr) return;
     for (size_t i = 0; i < filter_numbers_.size(); ++i) {
-      if (filter_numbers_[i] == number) filter_->set_number(i, value);
+      if (filter_numbers_[i] == feature.key) filter_->set_number(i, feature.value);
     }
   }
 
@@ -254,37 +253,27 @@ class LibsvmParser final : public RecordParser {
       while (*p == ' ' || *p == '\t') ++p;
       if (p >= end || *p == '#') break;
       const char* const token = p;
-      uint64_t group = 0, number = 0;
-      if (ffm_) {
-        p = parse_uint(p, group);
-        if (p == nullptr || *p++ != ':') return bad_token(token, end, fault, ffm_);
-      }
-      const char* const index = p;
-      p = parse_uint(p, number);
-      if (p == nullptr || *p != ':') return bad_token(token, end, fault, ffm_);
-      const std::string_view text(index, size_t(p - index));
-      const char* const value_begin = ++p;
-      float value = 0;
-      p = parse_float(p, value);
+      SparseFeature feature;
+      p = scan_feature(token, ffm_, feature);
       if (p == nullptr || uint8_t(*p) > ' ') return bad_token(token, end, fault, ffm_);
       for (const Wanted& wanted : numbered_) {
-        if (wanted.number != number) continue;
-        const std::string_view value_text(value_begin, size_t(p - value_begin));
+        if (wanted.number != feature.key) continue;
         float* const to = &(*columns.floats)[wanted.column].values[columns.record];
         if (wanted.field.needs_text()
-                ? !wanted.field.convert(value_text, to, fault)
-                : !wanted.field.convert_number(value, value_text, to, fault)) {
+                ? !wanted.field.convert(feature.value_text, to, fault)
+                : !wanted.field.convert_number(feature.value, feature.value_text, to, fault)) {
           return false;
         }
       }
       for (const Features& features : features_) {
-        if (features.group != kAll && features.group != group) continue;
+        if (features.group != kAll && features.group != feature.group) continue;
         KeyBuffer& buffer = (*columns.keys)[features.entry];
         uint64_t& key = buffer.keys[buffer.count];
-        if (!features.field.convert_feature(number, text, key, fault)) return false;
+        if (!features.field.convert_feature(feature.key, feature.key_text, key, fault))
+          return false;
         if (features.field.drops(key)) continue;
-        buffer.values[buffer.count] = value;
-        buffer.all_one &= value == 1.0F;
+        buffer.values[buffer.count] = feature.value;
+        buffer.all_one &= feature.value == 1.0F;
         ++buffer.count;
       }
     }
@@ -313,7 +302,7 @@ Result<std::unique_ptr<RecordParser>> make_sparse_line_parser(const FieldContext
 
 }  // namespace
 
-const Format kLibsvm = format_of_lines(DataFormat::kLibsvm, make_sparse_line_parser);
-const Format kLibffm = format_of_lines(DataFormat::kLibffm, make_sparse_line_parser);
+const Format kSparseLines =
+    format_of_lines(RecordLayout::kSparseLines, sniff_sparse_lines, make_sparse_line_parser);
 
 }  // namespace downpour::data

@@ -29,7 +29,7 @@ Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::st
   std::vector<std::string_view> cells(size_t(std::count(line.begin(), line.end(), delimiter)) + 1);
   size_t count = 0;
   std::string store;
-  if (!split_line(line, delimiter, data.format == DataFormat::kCsv, cells, count, store)) {
+  if (!split_line(line, delimiter, traits_of(data.format).quotes, cells, count, store)) {
     return Error{ErrorCode::kBadData,
                  str("invalid quoting in the ", data.header ? "header" : "first line", ": \"",
                      shown(line), "\""),

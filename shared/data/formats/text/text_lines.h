@@ -17,9 +17,11 @@ Result<std::unique_ptr<WindowSource>> open_text_stream(const FieldContext& conte
                                                        const WindowMemory& memory);
 Result<uint64_t> mean_line_bytes(const DataSpec& data, const std::string& path);
 
-/// Returns the functions of a format of lines, with the parser that is given. See Format.
-constexpr Format format_of_lines(DataFormat format, decltype(Format::make_parser) make_parser) {
-  return {.format = format,
+/// Returns the functions of a layout of lines, with the given detection and parser. See Format.
+constexpr Format format_of_lines(RecordLayout layout, decltype(Format::sniff) sniff,
+                                 decltype(Format::make_parser) make_parser) {
+  return {.layout = layout,
+          .sniff = sniff,
           .open = open_text,
           .open_stream = open_text_stream,
           .make_parser = make_parser,

@@ -123,7 +123,7 @@ class Race {
     while (std::count(ended_.begin(), ended_.end(), true) < int64_t(ended_.size())) {
       REQUIRE(now_ < 3600 * kSecond);
       REQUIRE_FALSE(queue_.empty());
-      const Event event = queue_.top();
+      const TimedEvent event = queue_.top();
       queue_.pop();
       now_ = event.at;
       event.act();
@@ -139,12 +139,6 @@ class Race {
   uint64_t computed() const { return computed_; }
 
  private:
-  struct Event {
-    int64_t at;
-    uint64_t order;
-    std::function<void()> act;
-    bool operator<(const Event& o) const { return std::pair(at, order) > std::pair(o.at, o.order); }
-  };
   struct Work {
     wire::Lease lease;
     uint32_t batch = 0;
@@ -238,7 +232,7 @@ class Race {
   std::vector<double> speeds_;
   std::vector<Worker> workers_;
   std::optional<ChiefCore> core_;
-  std::priority_queue<Event> queue_;
+  std::priority_queue<TimedEvent> queue_;
   int64_t now_ = 0;
   uint64_t order_ = 0, computed_ = 0;
   std::vector<uint32_t> done_;

@@ -1,11 +1,13 @@
-// Decoder of JSON lines. A member of a nested object is named "a.b".
+// Decoder and encoder of JSON lines. A member of a nested object is named "a.b".
+#include <cmath>
+
+#include "shared/data/formats/codec.h"
+#include "shared/data/formats/encode_checks.h"
 #include "shared/data/formats/json/json_scan.h"
-#include "tools/data/decoders.h"
+#include "shared/data/formats/json/json_text.h"
 
-namespace downpour::tools {
+namespace downpour::data {
 namespace {
-
-namespace json = data::json;
 
 constexpr const char* kJsonHint = "each line must be one JSON object; or skip bad records";
 constexpr int kNestedMax = 16;
@@ -17,28 +19,17 @@ class JsonDecoder final : public RecordDecoder {
     unnamed_ = unnamed;
   }
 
-  bool decode(const RawRecord& record, std::vector<FieldValues>& values,
-              data::Fault& fault) override {
+  bool decode(const RawRecord& record, std::vector<FieldValues>& values, Fault& fault) override {
     begin(values);
     fault = {};
-    json::Document document;
-    json::Object object;
-    json::ErrorCode error = json::open(parser_, record.bytes, document);
-    if (error == json::kSuccess) error = document.get_object().get(object);
-    if (error == json::kSuccess) error = read_object(object, "", 0, values, fault);
-    if (error == json::kSuccess && !document.current_location().error()) {
-      fault = {.reason = "has text after its JSON object", .text = record.bytes, .hint = kJsonHint};
-      return false;
-    }
-    if (error == json::kSuccess) return true;
-    if (error != json::kOther)
-      fault = {.reason = json::message(error), .text = record.bytes, .hint = kJsonHint};
-    return false;
+    return json::read_line(parser_, record.bytes, kJsonHint, fault, [&](json::Object& object) {
+      return read_object(object, "", 0, values, fault);
+    });
   }
 
  private:
   json::ErrorCode read_object(json::Object& object, const std::string& prefix, int depth,
-                              std::vector<FieldValues>& values, data::Fault& fault) {
+                              std::vector<FieldValues>& values, Fault& fault) {
     if (depth == kNestedMax) return odd("is nested too deep", fault);
     for (auto member : object) {
       std::string_view key;
@@ -69,13 +60,13 @@ class JsonDecoder final : public RecordDecoder {
     return json::kSuccess;
   }
 
-  json::ErrorCode odd(const char* reason, data::Fault& fault) {
+  json::ErrorCode odd(const char* reason, Fault& fault) {
     fault = {.reason = reason, .field = &name_, .hint = kJsonHint};
     return json::kOther;
   }
 
   json::ErrorCode read_value(json::Value& value, json::Type type, int depth, FieldValues& to,
-                             data::Fault& fault) {
+                             Fault& fault) {
     if (type == json::Type::array) {
       if (depth == kNestedMax) return odd("is nested too deep", fault);
       json::Array array;
@@ -121,10 +112,57 @@ class JsonDecoder final : public RecordDecoder {
   std::string name_;
 };
 
-}  // namespace
+class JsonEncoder final : public RecordEncoder {
+ public:
+  explicit JsonEncoder(std::vector<ValueField> fields) : fields_(std::move(fields)) {
+    for (const ValueField& field : fields_) {
+      names_.emplace_back();
+      append_json_text(names_.back(), field.name);
+    }
+  }
 
-std::unique_ptr<RecordDecoder> make_json_decoder(std::vector<ValueField> fields, Unnamed unnamed) {
-  return std::make_unique<JsonDecoder>(std::move(fields), unnamed);
+  bool encode(const std::vector<FieldValues>& values, std::string& out, Fault& fault) override {
+    out += '{';
+    bool any = false;
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      const FieldValues& each = values[i];
+      if (each.missing() && !each.list) continue;
+      for (const double value : each.reals) {
+        if (!std::isfinite(value))
+          return refuse_value("is a number that JSON can't represent", fields_[i], fault);
+      }
+      for (const std::string_view text : each.texts) {
+        if (!is_utf8(text))
+          return refuse_value("is not UTF-8, as JSON requires", fields_[i], fault);
+      }
+      out.append(any ? ", " : "").append(names_[i]).append(": ");
+      append_json_value(out, each, fields_[i].shape.empty() && !each.list);
+      any = true;
+    }
+    out += "}\n";
+    return true;
+  }
+
+ private:
+  std::vector<ValueField> fields_;
+  std::vector<std::string> names_;  // as JSON strings
+};
+
+Result<std::unique_ptr<RecordDecoder>> make_json_decoder(const DataSpec& /*data*/,
+                                                         const std::string& /*path*/,
+                                                         std::vector<ValueField> fields,
+                                                         Unnamed unnamed) {
+  return std::unique_ptr<RecordDecoder>(std::make_unique<JsonDecoder>(std::move(fields), unnamed));
 }
 
-}  // namespace downpour::tools
+Result<std::unique_ptr<RecordEncoder>> make_json_encoder(const Encoding& encoding) {
+  return std::unique_ptr<RecordEncoder>(std::make_unique<JsonEncoder>(encoding.fields));
+}
+
+}  // namespace
+
+const Codec kJsonCodec{.layout = RecordLayout::kJsonLines,
+                       .make_decoder = make_json_decoder,
+                       .make_encoder = make_json_encoder};
+
+}  // namespace downpour::data

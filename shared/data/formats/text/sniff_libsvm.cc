@@ -1,0 +1,89 @@
+// sniff of libsvm and libffm: counts their features and collects their labels.
+#include <algorithm>
+#include <set>
+
+#include "shared/base/str.h"
+#include "shared/data/formats/sniff_columns.h"
+#include "shared/data/records/delimited.h"
+#include "shared/data/values/number.h"
+#include "shared/job/formats.h"
+
+namespace downpour::data {
+namespace {
+
+std::string joined(const std::vector<std::string>& texts, const char* separator) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : separator) + text;
+  return out;
+}
+
+/// Returns true if the lines are libsvm, "label index:value ...", or with `ffm` libffm,
+/// "label field:index:value ...". The sets get their labels and features.
+bool looks_like_libsvm(const std::vector<std::string_view>& lines, bool ffm,
+                       std::set<double>& labels, std::set<uint64_t>& features) {
+  labels.clear();
+  features.clear();
+  size_t pairs = 0;
+  for (std::string_view line : lines) {
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    size_t at = std::min(line.find_first_of(" \t"), line.size());
+    double label = 0;
+    if (!number_of(line.substr(0, at), label)) return false;
+    if (labels.size() <= kClassesMax) labels.insert(label);
+    while ((at = line.find_first_not_of(" \t", at)) != std::string_view::npos) {
+      const size_t end = std::min(line.find_first_of(" \t", at), line.size());
+      std::string_view token = line.substr(at, end - at);
+      if (ffm) {
+        const size_t first = token.find(':');
+        double group = 0;
+        if (first == std::string_view::npos || !number_of(token.substr(0, first), group))
+          return false;
+        token.remove_prefix(first + 1);
+      }
+      const size_t colon = token.find(':');
+      double value = 0;
+      uint64_t index = 0;
+      at = end;
+      if (token.substr(0, 4) == "qid:") continue;  // the reader reports it as an error
+      const std::string number(token.substr(0, colon));
+      const char* const stop = parse_uint(number.c_str(), index);
+      if (colon == std::string_view::npos || stop != number.c_str() + number.size() ||
+          !number_of(token.substr(colon + 1), value))
+        return false;
+      features.insert(index);
+      ++pairs;
+    }
+  }
+  return pairs > 0;
+}
+
+FileFacts libsvm_facts(const std::vector<std::string_view>& lines, bool ffm,
+                       const std::set<double>& labels, const std::set<uint64_t>& features) {
+  FileFacts facts{.format = ffm ? DataFormat::kLibffm : DataFormat::kLibsvm,
+                  .fields = default_fields(DataFormat::kLibsvm),
+                  .target = "label"};
+  facts.classes = classes_of(labels, lines.size());
+  std::vector<std::string> texts;
+  for (const double label : labels)
+    if (texts.size() < 5) texts.push_back(str(label));
+  facts.reason = str(ffm ? "libffm: " : "libsvm: ", features.size(), " features in the first ",
+                     lines.size(), " lines, labels ", joined(texts, ", "),
+                     labels.size() > texts.size() ? " ..." : "", " (", said(facts.classes), ")");
+  return facts;
+}
+
+}  // namespace
+
+std::optional<Sniffed> sniff_sparse_lines(FileSample& file) {
+  std::set<double> labels;
+  std::set<uint64_t> features;
+  for (const bool ffm : {false, true}) {
+    if (!looks_like_libsvm(file.lines(), ffm, labels, features)) continue;
+    FileFacts facts = libsvm_facts(file.lines(), ffm, labels, features);
+    return Sniffed{facts.format, std::move(facts)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,222 @@
+// sniff of tables: finds the delimiter and the header, derives a field from each column, and finds
+// the target.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "shared/base/names.h"
+#include "shared/data/formats/sniff_columns.h"
+#include "shared/data/formats/text/table_columns.h"
+#include "shared/data/records/delimited.h"
+#include "shared/job/formats.h"
+
+namespace downpour::data {
+namespace {
+
+const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan",
+                                             "NULL", "null", "None", "\\N"};
+
+using Rows = std::vector<std::vector<std::string>>;
+
+Rows split_all(const std::vector<std::string_view>& lines, char delimiter, bool quotes,
+               size_t rows_max) {
+  Rows rows;
+  std::vector<std::string_view> cells(4096);
+  std::string store;
+  for (const std::string_view line : lines) {
+    if (rows.size() == rows_max) break;
+    size_t count = 0;
+    if (!split_line(line, delimiter, quotes, cells, count, store) || count > cells.size()) continue;
+    rows.emplace_back(cells.begin(), cells.begin() + ptrdiff_t(count));
+  }
+  return rows;
+}
+
+/// Returns the most frequent number of columns. `with_it` is the number of rows that have it.
+size_t usual_width(const Rows& rows, size_t& with_it) {
+  std::map<size_t, size_t> counts;
+  for (const auto& row : rows) ++counts[row.size()];
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](auto& a, auto& b) { return a.second < b.second; });
+  with_it = most == counts.end() ? 0 : most->second;
+  return most == counts.end() ? 0 : most->first;
+}
+
+bool looks_like_criteo(const Rows& rows) {
+  for (const auto& row : rows) {
+    if (row.size() != 40 || (row[0] != "0" && row[0] != "1")) return false;
+    for (size_t i = 1; i < 40; ++i) {
+      double value = 0;
+      const bool hex =
+          row[i].size() == 8 && row[i].find_first_not_of("0123456789abcdef") == std::string::npos;
+      if (!row[i].empty() && !(i <= 13 ? number_of(row[i], value) : hex)) return false;
+    }
+  }
+  return !rows.empty();
+}
+
+/// Returns the fields of a file in Criteo's format. The format's default transform is log(1 + x) of
+/// positive numbers, because Criteo's numbers are counts. A column with many negative numbers holds
+/// no counts. It gets no transform, because the default one would discard the negative numbers.
+std::vector<FieldSpec> criteo_fields_of(const Rows& rows) {
+  constexpr size_t kNegativeShare = 10;  // no counts if at least 1 in 10 numbers is negative
+  std::vector<FieldSpec> fields = default_fields(DataFormat::kCriteo);
+  for (size_t column = 1; column <= 13; ++column) {
+    size_t negative = 0, present = 0;
+    for (const auto& row : rows) {
+      present += row[column].empty() ? 0 : 1;
+      negative += row[column].starts_with('-') ? 1 : 0;
+    }
+    if (negative > 0 && negative * kNegativeShare >= present) fields[column].transform.clear();
+  }
+  return fields;
+}
+
+Column look_at(const Rows& rows, size_t index, size_t first_row) {
+  Column column;
+  for (size_t r = first_row; r < rows.size(); ++r) {
+    const std::string& cell = rows[r][index];
+    double value = 0;
+    if (cell.empty()) {
+      ++column.empty;
+    } else if (kMissingMarks.contains(cell)) {
+      ++column.marks[cell];
+    } else {
+      column.add_text(cell, number_of(cell, value) ? std::optional(value) : std::nullopt);
+    }
+  }
+  return column;
+}
+
+/// Returns the format of tables with this delimiter: the one whose delimiter it is, otherwise csv.
+DataFormat table_format_of(char delimiter) {
+  for (const FormatTraits& traits : kFormats)
+    if (has_named_columns(traits.format) && traits.delimiter == delimiter) return traits.format;
+  return DataFormat::kCsv;
+}
+
+/// The records of a table, and the delimiter of its cells.
+struct Cells {
+  char delimiter = 0;  // 0: the file is no table
+  size_t width = 0;    // number of columns
+  std::vector<std::string_view> lines;
+};
+
+/// Chooses the delimiter with which the most lines have the same number of cells.
+Cells find_cells(FileSample& file, std::string_view candidates) {
+  Cells out;
+  double best = 0;
+  for (const char candidate : candidates) {
+    const bool quotes = traits_of(table_format_of(candidate)).quotes;
+    // If cells may contain line breaks, the end of a record depends on the delimiter.
+    std::vector<std::string_view> records =
+        file.declared().quoted_newlines && quotes ? file.records(candidate) : file.lines();
+    const Rows rows = split_all(records, candidate, quotes, 200);
+    size_t with_it = 0;
+    const size_t columns = usual_width(rows, with_it);
+    const double share =
+        rows.empty() ? 0 : double(with_it) / double(std::min<size_t>(records.size(), 200));
+    if (columns < 2 || share < 0.9 || share <= best) continue;
+    best = share;
+    out = {candidate, columns, std::move(records)};
+  }
+  return out;
+}
+
+/// Returns whether the first row has the names of the columns. `columns` are the columns of the
+/// other rows.
+bool begins_with_header(const Rows& rows, const std::vector<Column>& columns) {
+  // The first row is a header if it has a name in a column whose other cells are all numbers.
+  bool header = false;
+  double value = 0;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const std::string& first = rows[0][i];
+    header |= columns[i].is_numeric() && !first.empty() && !kMissingMarks.contains(first) &&
+              !number_of(first, value);
+  }
+  // A first record may have one bad value. So a first row that contains a number is a header only
+  // if all of its cells are different and not empty.
+  const bool names_only = std::none_of(rows[0].begin(), rows[0].end(),
+                                       [&](const auto& cell) { return number_of(cell, value); });
+  const bool unnamed = std::count(rows[0].begin(), rows[0].end(), "") > 0;
+  return header && (names_only || (!unnamed && first_repeated(rows[0]) == nullptr));
+}
+
+Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
+  const size_t width = cells.width;
+  FileFacts facts{.format = table_format_of(cells.delimiter)};
+  if (cells.delimiter != traits_of(facts.format).delimiter)
+    facts.delimiter = std::string(1, cells.delimiter);
+  Rows rows = split_all(cells.lines, cells.delimiter, traits_of(facts.format).quotes, kSampleLines);
+  std::erase_if(rows, [&](const auto& row) { return row.size() != width; });
+  if (cells.delimiter == '\t' && looks_like_criteo(rows)) {
+    constexpr DataFormat kCriteo = DataFormat::kCriteo;
+    return FileFacts{
+        .format = kCriteo,
+        .columns = default_columns(kCriteo),
+        .fields = criteo_fields_of(rows),
+        .target = "label",
+        .classes = 2,
+        .reason = "criteo: label, 13 numbers and 26 hashed categories, separated by tabs"};
+  }
+  size_t padded = 0;
+  for (auto& row : rows) {
+    for (std::string& cell : row) {
+      padded += trimmed(cell).size() != cell.size();
+      cell = std::string(trimmed(cell));
+    }
+  }
+  facts.trim = padded > 0;
+
+  std::vector<Column> columns;
+  for (size_t i = 0; i < width; ++i) columns.push_back(look_at(rows, i, 1));
+  facts.header = file.declared().header || begins_with_header(rows, columns);
+  if (!facts.header) {
+    for (size_t i = 0; i < width; ++i) columns[i] = look_at(rows, i, 0);
+  }
+  for (size_t i = 0; i < width; ++i)
+    facts.columns.push_back(facts.header && !rows[0][i].empty() ? rows[0][i] : unnamed_column(i));
+  if (const std::string* name = first_repeated(facts.columns)) {
+    return Error{
+        ErrorCode::kBadData,
+        str("the first line looks like a header, but has the column `", shown(*name), "` twice"),
+        file.path(), "give each column a unique name"};
+  }
+  std::string why, note;
+  const size_t target = choose_target(facts.columns, columns, facts.header, why);
+  if (!facts.header) facts.columns[target] = "label";
+
+  std::set<std::string> marks;
+  size_t numeric = 0, categorical = 0, text = 0;
+  for (size_t i = 0; i < width; ++i) {
+    for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
+    // Nothing is known about a column without values.
+    if (i == target || columns[i].cells == 0) continue;
+    facts.fields.push_back(field_of(facts.columns[i], columns[i]));
+    (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
+  }
+  facts.missing.assign(marks.begin(), marks.end());
+  describe_target(facts.columns[target], columns[target], facts, note);
+  facts.reason = str(
+      traits_of(facts.format).name, facts.header ? " with header" : " without header", ": ",
+      numeric, " numeric, ", categorical, " categorical", text > 0 ? str(", ", text, " text") : "",
+      " columns; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
+  return facts;
+}
+
+}  // namespace
+
+std::optional<Sniffed> sniff_table(FileSample& file) {
+  if (file.lines().empty()) return std::nullopt;
+  std::string candidates = "\t,;|";
+  if (!file.declared().delimiter.empty()) {
+    const Result<char> known = delimiter_of(file.declared());
+    if (!known) return Sniffed{DataFormat::kAuto, known.error()};
+    candidates = *known;
+  }
+  const Cells cells = find_cells(file, candidates);
+  if (cells.delimiter == 0) return std::nullopt;
+  return Sniffed{table_format_of(cells.delimiter), table_facts(cells, file)};
+}
+
+}  // namespace downpour::data
