@@ -20,6 +20,7 @@
 #include "shared/base/version.h"
 #include "shared/transport/key_folder.h"
 #include "shared/transport/transport.h"
+#include "tests/support/free_address.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -73,18 +74,6 @@ uint32_t mode_of(const std::string& path) {
   struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return status.st_mode & 0777;
-}
-
-std::string free_address() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof(address);
-  REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0);
-  REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0);
-  ::close(fd);
-  return str("127.0.0.1:", ntohs(address.sin_port));
 }
 
 }  // namespace

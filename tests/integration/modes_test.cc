@@ -22,9 +22,7 @@ constexpr int kWorkers = 3;
 
 /// Trains while one worker is stopped for 4 s, longer than its leases last. Returns the summary.
 Json train_with_a_pause(const ScratchDir& dir, const std::string& mode) {
-  std::string text;
-  for (int i = 0; i < kRows; ++i) text += counter_row(i);
-  dir.write("rows.svm", text);
+  dir.write("rows.svm", counter_rows(kRows));
   dir.write("job.toml",
             "run_dir = \"run\"\npartitions = 16\n"
             "data = { source = \"rows.svm\", format = \"libsvm\", shard_records = 320 }\n" +

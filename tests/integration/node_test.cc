@@ -1,16 +1,14 @@
 // `downpour node`: the processes of a cluster that TF_CONFIG describes.
-#include <arpa/inet.h>
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/counter_rows.h"
+#include "tests/support/free_address.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -19,23 +17,8 @@ namespace {
 using Json = nlohmann::json;
 constexpr int kRows = 640;
 
-/// Returns an address of this machine that no process uses.
-std::string free_address() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  ::close(fd);
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-}
-
 void make_job(const ScratchDir& dir) {
-  std::string text;
-  for (int i = 0; i < kRows; ++i) text += counter_row(i);
-  dir.write("rows.svm", text);
+  dir.write("rows.svm", counter_rows(kRows));
   dir.write("job.toml",
             "run_dir = \"run\"\npartitions = 16\n"
             "data = { source = \"rows.svm\", format = \"libsvm\" }\n" +

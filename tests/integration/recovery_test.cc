@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/free_address.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -17,18 +18,6 @@ using Json = nlohmann::json;
 
 constexpr int kRows = 100000;
 constexpr int kEpochs = 12;
-
-std::string free_address() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof(address);
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0);
-  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0);
-  close(fd);
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-}
 
 /// A chief, two ps and two workers of one job, each in its own process.
 struct Cluster {

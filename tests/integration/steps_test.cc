@@ -15,9 +15,7 @@ using Json = nlohmann::json;
 constexpr int kRows = 640;  // 40 batches of 16
 
 void make_job(const ScratchDir& dir, const std::string& data, const std::string& train) {
-  std::string text;
-  for (int i = 0; i < kRows; ++i) text += counter_row(i);
-  dir.write("rows.svm", text);
+  dir.write("rows.svm", counter_rows(kRows));
   dir.write("job.toml", "run_dir = \"run\"\npartitions = 16\ndata = { " + data +
                             ", format = \"libsvm\" }\n" + counter_model() + "train = { " + train +
                             ", batch_size = 16, reduction = \"sum\" }\n"

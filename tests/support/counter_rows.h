@@ -19,6 +19,13 @@ inline std::string counter_row(int i) {
   return "1073741824 " + std::to_string(1'000'000 + i) + ":1\n";
 }
 
+/// Returns rows 0 to `count` - 1.
+inline std::string counter_rows(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += counter_row(i);
+  return text;
+}
+
 /// Returns the keys of a job file that define this model and its optimizer.
 inline std::string counter_model() {
   return "model.layers = [{ name = \"w\", type = \"linear\", inputs = [\"features\"], bias = false "
