@@ -51,13 +51,9 @@ std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan
   std::vector<std::string> arguments = {"--chief",       plan.chief,          "--index",
                                         str(plan.index), "--connect-timeout", "60"};
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
-  if (!flags.threads.empty()) {
-    arguments.emplace_back("--threads");
-    arguments.push_back(flags.threads);
-  }
+  if (!flags.threads.empty()) arguments.insert(arguments.end(), {"--threads", flags.threads});
   if (plan.role != wire::Role::kPs) return arguments;
-  for (std::string flag : {std::string("--bind"), plan.bind, std::string("--advertise"), plan.host})
-    arguments.push_back(std::move(flag));
+  arguments.insert(arguments.end(), {"--bind", plan.bind, "--advertise", plan.host});
   return arguments;
 }
 
@@ -67,20 +63,15 @@ std::vector<std::string> chief_arguments(const NodeFlags& flags, const NodePlan&
   std::vector<std::string> set = flags.set;
   set.push_back(str("cluster.ps=", plan.ps));
   if (plan.workers > 0) set.push_back(str("cluster.workers=", plan.workers));
-  for (std::string& one : set) {
-    arguments.emplace_back("--set");
-    arguments.push_back(std::move(one));
-  }
+  for (const std::string& one : set) arguments.insert(arguments.end(), {"--set", one});
   return arguments;
 }
 
 Error run_local(const NodeFlags& flags) {
   std::fputs("node: TF_CONFIG is not set: trains in this process\n", stderr);
   std::vector<std::string> arguments = {"train", flags.job};
-  for (const std::string& one : flags.set) {
-    arguments.emplace_back("--set");
-    arguments.push_back(one);
-  }
+  if (!flags.threads.empty()) arguments.insert(arguments.end(), {"--threads", flags.threads});
+  for (const std::string& one : flags.set) arguments.insert(arguments.end(), {"--set", one});
   return become("downpour", std::move(arguments));
 }
 
@@ -129,7 +120,7 @@ void add_node(CLI::App& app, int& status) {
                  "Use no keys: connections are not encrypted, and any process can join. Set it for "
                  "all processes of the job or for none")
       ->group("Cluster");
-  verb->add_option("--threads", flags->threads, "Number of threads of a ps or worker")
+  verb->add_option("--threads", flags->threads, "Number of threads of this process")
       ->group("Resources");
   verb->add_option("--set", flags->set, "Override any key of the job; only the chief uses it")
       ->type_name("KEY=VALUE")
