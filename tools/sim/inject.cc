@@ -242,13 +242,18 @@ void damage(World& world, const FaultEvent& event) {
                           });
 }
 
-/// Replaces the job's data files by other ones for a while, and restarts the chief.
+/// Replaces the job's data files by other ones for a while. Restarts the chief, which then meets ps
+/// with batches of the first files, or every process, so that only images hold such batches.
 void change_data(World& world, const FaultEvent& event) {
   const Process* chief = world.current(Role::kChief, 0);
   if (world.spec().other_plan == nullptr || chief == nullptr) return;
   world.count("change-data");
   world.change_data(true);
-  world.kill(chief->number(), 200 * kMillisecond);
+  if (event.pick % 2 == 0) {
+    world.kill(chief->number(), 200 * kMillisecond);
+  } else {
+    world.restart_all(200 * kMillisecond);
+  }
   world.scheduler().after(event.duration_ns, [&world] {
     if (!world.healed()) world.change_data(false);
   });
