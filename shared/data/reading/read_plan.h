@@ -1,13 +1,13 @@
 // ReadPlan: which records a job reads, and how. The plan decides which records a batch id (epoch,
-// shard, batch) always names.
+// shard, batch) names.
 //
 // Terms of this module:
 // - A *sequential source* can only be read from its start: a program that writes a whole
 //   epoch, or a compressed file. If it is cut (FileInfo::is_streamed()), its ranges are called
 //   *pieces*, and RecordStream reads it once for all readers of a process.
 // - A *worker stream* (plan::StreamSpec) is training data that one worker at a time processes: some
-// of the files, some of the records, or a copy of all records, as data.sharding says. Exception:
-// with data.sharding = "auto" (the default) there is one stream, and all workers share it.
+//   of the files, some of the records, or a copy of all records, as data.sharding says. Exception:
+//   with data.sharding = "auto" (the default) there is one stream, and all workers share it.
 // - A *mix* (SourceSpec::is_mix()) is a source of several *parts* with weights: the weight of a
 //   part decides its share of the records of an epoch.
 #pragma once
@@ -39,8 +39,8 @@ void stop_programs(ProgramPool& pool);
 bool are_stopped(const ProgramPool& pool);
 
 class RecordStreams;
-/// Creates a cache for the records of sequential sources, so that a source is read once for all
-/// readers of a process.
+/// Creates a cache for the records of sequential sources, so that the readers of a process share
+/// one pass through a source.
 std::shared_ptr<RecordStreams> make_record_streams();
 
 class CacheStore;
@@ -103,6 +103,7 @@ std::string text_of(const std::vector<plan::FileInfo>& files);
 /// Returns true if the source is a program that writes whole epochs. Compressed files are
 /// sequential sources too, but this function returns false for them; see FileInfo::is_streamed().
 bool is_stream(const SourceSpec& source);
+/// Largest piece of a program whose number of records is unknown, in records.
 constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
 /// Cuts the output of a program into ranges of `records_a_range` records; 0 means no cut. Also sets
 /// info.records_before: the number of records of the data set that precede each range. If the
@@ -123,7 +124,8 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
 /// a mix, note_parts() must have stored in `data` how many files each part has.
 plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Checks that every element of `files` is a program if the source is one, and a file otherwise. A
-/// process that receives them must check this. Error: kMalformed.
+/// process that receives `files` in a message must call this function before it reads them. Error:
+/// kMalformed.
 Result<void> check_kinds(const SourceSpec& source, const std::vector<plan::FileInfo>& files);
 /// Checks that `data` and `files` fit each other: the file counts of a mix's parts add up to the
 /// number of `files`, and a program has unknown length only if the job allows it. A process that

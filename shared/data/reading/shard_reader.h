@@ -17,11 +17,11 @@ struct ShardTotals {
   uint32_t batches = 0;
   // Where the first record starts and the last one ends, including line breaks, blank lines and
   // headers: the shards of a file tile [0, bytes). If the shard joins ranges, see
-  // RecordFlow::extent(). For a program that is read as a stream: a hash of all records before the
-  // shard, and one that includes its own records.
+  // RecordFlow::extent(). For a piece of a sequential source (read_plan.h): a hash of all records
+  // before the shard, and one that includes its own records.
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
-  uint64_t bytes = 0;  // of the shard that were read; Batch::end_offset at its end
+  uint64_t bytes = 0;  // bytes (program: records) of the shard that were read
 };
 
 /// Yields the batches of one shard in order. Reading always starts at the beginning of the shard.
