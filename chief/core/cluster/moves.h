@@ -14,15 +14,16 @@
 
 namespace downpour::chief {
 
-/// Moves bundles of partitions from one core to another: towards equal numbers, away from a ps that
-/// leaves, or away from a busy core. At most one bundle moves at a time. The source freezes and
-/// writes the partitions, the target adopts them, and the next view makes the target their owner.
+/// Moves bundles of partitions from one core to another: to give all cores equal numbers of
+/// partitions, away from a ps that leaves, or away from a busy core. At most one bundle moves at a
+/// time. The source freezes and writes the partitions, the target adopts them, and the next view
+/// makes the target their owner.
 class Moves {
  public:
   struct Counts {
     uint32_t partitions = 0;   // moved
     uint32_t offloaded = 0;    // of those, moved because their core was busy
-    int64_t pause_ns_max = 0;  // longest time that no ps served one of them
+    int64_t pause_ns_max = 0;  // longest time in which no ps served a moving bundle
   };
 
   Moves(const ChiefConfig& config, Membership& members, Ownership& ownership)
@@ -35,10 +36,10 @@ class Moves {
   }
   const Counts& counts() const { return counts_; }
 
-  /// Begins to move the partitions of a ps process away, because it wants to leave. Returns true if
-  /// the job must stop instead, because the ps holds partitions and no other ps can receive them.
-  /// Does nothing yet if a silent ps may return, or if some partition has no owner; the ps repeats
-  /// its request.
+  /// Marks the cores of a ps process as leaving, so that their partitions move away. If the process
+  /// holds partitions and no other ps can receive them, marks nothing. Then it returns true if the
+  /// job must stop, or false if a silent ps may return or some partition has no live owner; the ps
+  /// repeats its request.
   [[nodiscard]] bool begin_leaving(Turn& turn, const Member& member);
   /// Withdraws all departures if no live ps stays, because no ps could then receive the partitions.
   void check_leaving();
@@ -50,8 +51,8 @@ class Moves {
   bool may_begin(const Turn& turn) const;
   /// Begins the next move if one is wanted. Requires may_begin().
   void begin_next(Turn& turn);
-  /// Sends an Adopt without partitions to ps cores that have not answered one yet. It changes
-  /// nothing.
+  /// Sends a probe (an Adopt without partitions, which changes nothing) to each ps core that has
+  /// not answered an Adopt yet. Only a core that has answered one receives partitions.
   void probe_ps(Turn& turn);
 
   /// Sends the images of the source to the target. `adopt` has the epochs and markers that the

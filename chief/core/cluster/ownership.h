@@ -93,15 +93,16 @@ class Ownership {
   void give(int64_t now_ns, const std::vector<PartitionId>& partitions, const wire::Owner& to,
             ViewId ownership_generation);
   /// Withdraws the assignments of these partitions, for example because a move was cancelled. The
-  /// next view confirms their owners, if those are alive.
+  /// next view confirms each owner that is alive and whose copy is not stale.
   ///
-  /// `ownership_generation` becomes the generation of the owners; without it, they keep theirs. If
-  /// another core may have adopted a copy, a generation must be given: the copy has a newer
-  /// generation, so a later chief would prefer the claim of that core. If the owner may still serve
-  /// the partitions, none must be given: the owner would drop partitions whose generation changes.
+  /// If `ownership_generation` is given, the next view names it; otherwise the owners keep theirs.
+  /// - It must be given if another core may have adopted a copy. Otherwise the copy would have the
+  ///   newer generation, and a later chief would prefer the claim of that core.
+  /// - It must not be given if the owner may still serve the partitions, because the owner would
+  ///   drop partitions whose generation changes.
   void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> ownership_generation);
-  /// Returns the partitions that the core owns in the published view and that are neither stale,
-  /// nor assigned, nor confirmed by keep() for the next view, ascending.
+  /// Returns the partitions of which the core is the owner, ascending. Leaves out stale ones, and
+  /// those that the next view assigns (give()) or confirms (keep()).
   std::vector<PartitionId> owned(PsKey key) const;
   /// Returns true if the core was assigned partitions and has not adopted them yet; if a generation
   /// is given, only under that generation.

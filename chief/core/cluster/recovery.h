@@ -15,8 +15,8 @@
 namespace downpour::chief {
 
 /// Decides which core holds which partitions. A core restores partitions from a RestorePoint, or
-/// creates them empty if the point has no images. `common` is an Adopt without partitions: the
-/// epochs and markers that every core must know that adopts some.
+/// creates them empty if the point has no images. `common` is an Adopt without partitions. It has
+/// the fields that are the same for every core: sealed epochs, quarantine markers and plan hash.
 class Recovery {
  public:
   struct Claim {
@@ -30,7 +30,7 @@ class Recovery {
     // must end, but not stop ps and workers, because a chief with the right data can continue with
     // what they hold.
     std::optional<Error> refused;
-    std::vector<Claim> claims;  // by partition
+    std::vector<Claim> claims;  // by partition, the best one; without `by` if there is none
     bool claimed() const;
   };
   /// What an Adopted means.
@@ -41,16 +41,18 @@ class Recovery {
   };
   /// A core that takes too long to adopt its partitions.
   struct Overdue {
-    Member* member = nullptr;  // to be replaced, because other cores answer; null: the job fails
-    std::string why;           // of its loss
+    // The core, which counts as lost because other cores answer. Null: the job fails with `error`.
+    Member* member = nullptr;
+    std::string why;  // reason of the loss
     Error error;
   };
 
   Recovery(const ChiefConfig& config, Membership& members, Ownership& ownership, Moves& moves)
       : config_(config), members_(members), ownership_(ownership), moves_(moves) {}
 
-  /// Decides whether every partition can get an owner now: the ps with the best claim, or else a
-  /// ps that restores the partition from the newest checkpoint, which holds `sealed_epochs`.
+  /// Decides whether every partition can get an owner now: the core with the best claim, or else a
+  /// core that restores the partition from the newest checkpoint, which holds `sealed_epochs`
+  /// sealed epochs.
   Plan plan(const Turn& turn, uint32_t sealed_epochs);
   /// Carries out a plan that is ready and not refused.
   void place(Turn& turn, const Plan& plan, const RestorePoint& point, const wire::Adopt& common);
@@ -65,8 +67,10 @@ class Recovery {
   /// Handles the return of a ps core that was silent or replaced. It keeps the partitions that were
   /// not assigned to another core meanwhile. Returns their number.
   uint32_t reinstate(const Member& member);
-  /// Assigns lost partitions to a ps of the same index, or after `ps_wait_ns` to all others.
+  /// Assigns lost partitions to the core with the same index and number. If there is none, assigns
+  /// them after `ps_wait_ns` to all cores.
   void restore(Turn& turn, const RestorePoint& point, const wire::Adopt& common);
+  /// Returns a core that exceeds ChiefConfig::adopt_timeout_ns; nothing if there is none.
   std::optional<Overdue> overdue(const Turn& turn);
   /// Returns the error that fails the job if there has been no live ps for too long.
   std::optional<Error> check_none(const Turn& turn);

@@ -3,8 +3,8 @@
 // published, and thereby exists, as soon as its manifest is written. The epochs that it holds
 // completely are then *sealed*.
 //
-// A *partial epoch* is the portion of an epoch with which a job ends because of `train.steps`. Its
-// *account* has the counts of the shards and records that belong to it.
+// A *partial epoch* is the epoch inside which `train.steps` ends the job. Its *account* has the
+// counts of the shards that have ended, and of their records.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ enum class SaveEvent : uint8_t {
   kNone,
   kPublished,
   kFailed,  // Checkpoints::fail() must follow
-  // The ended shards of the partial epoch in an image are not exactly those that the account
-  // counts, or a begun shard has not ended. The account is void, and a reconciliation must follow.
+  // An image holds more or fewer ended shards of the partial epoch than the account, or a shard of
+  // it that was begun and has not ended. The account is void, and a reconciliation must follow.
   kPartialEpochGrew,
 };
 struct SaveResult {
@@ -100,9 +100,9 @@ class Checkpoints {
 
   /// Handles the answer of a ps core that could not restore its partitions. If the newest
   /// checkpoint is damaged and `train.checkpoint.fall_back` allows it, asks the shell for the
-  /// newest whole checkpoint before it, and returns nothing. Otherwise returns the error that fails
-  /// the job. `in_use`: an evaluation or prediction has begun with the variables of the newest
-  /// checkpoint. An older one must not replace it then, so the job fails.
+  /// newest undamaged checkpoint before it, and returns nothing. Otherwise returns the error that
+  /// fails the job. `in_use`: an evaluation or prediction has begun with the variables of the
+  /// newest checkpoint. An older one must not replace it then, so the job fails.
   std::optional<Error> on_damage(Turn& turn, const Member& member, const wire::Adopted& adopted,
                                  bool in_use);
   /// Returns and clears the error of the damaged checkpoint. Returns nothing if the chief is not
@@ -123,7 +123,7 @@ class Checkpoints {
   const Ownership& ownership_;
   History& history_;
   Saving saving_;
-  bool saving_partial_epoch_ = false;  // the current checkpoint holds the whole partial epoch
+  bool saving_partial_epoch_ = false;  // the current checkpoint holds all of the partial epoch
   bool saving_best_ = false;           // the current checkpoint holds exactly the best variables
   SaveSchedule schedule_;
   bool saved_since_stop_ = false;

@@ -1,10 +1,10 @@
 // Lifecycle: the course of the job: its phases, epochs, rounds, evaluations and checkpoints, and
 // its end. docs/glossary.md has the terms of the project, such as view, lease and seal.
 //
-// In a *round*, the chief asks every ps core, under one view, how far each of its partitions is in
-// one epoch. A *completion round* decides whether the epoch is complete. A *reconciliation* is a
-// series of rounds that finds out what the partitions hold after some of them were restored, or
-// after a restart of the chief.
+// In a *round*, the chief asks all owners, under one view, how much of one epoch their partitions
+// have applied. A *completion round* decides whether the epoch is complete. A *reconciliation* is
+// one or more rounds that find out what the partitions hold: after some of them were restored,
+// after a restart of the chief, or for a batch that is proposed for quarantine.
 #pragma once
 
 #include <cstdint>
@@ -68,11 +68,11 @@ class Lifecycle {
 
   // ---- changes of owners
 
-  /// Voids the running round, and the checkpoint whose images are being written, because ownership
-  /// has changed or is about to change.
+  /// Voids the running round, and abandons the checkpoint whose images are being written, because
+  /// ownership has changed or is about to change.
   void interrupt(Turn& turn, const std::string& why);
   /// Begins the work under the first view, or continues it under a new view. `rolled_back`: some
-  /// partition was restored or began empty since the view before. Work that has begun then
+  /// partition was restored or began empty since the previous view. Work that has begun then
   /// continues with a reconciliation.
   void on_view_published(Turn& turn, bool rolled_back);
   /// Continues a phase that waited for owners: begins its round or its checkpoint again. Requires
@@ -182,9 +182,9 @@ class Lifecycle {
   void end_round(Turn& turn);
   void complete_epoch(Turn& turn, const RoundOutcome& outcome);
   void reconcile(Turn& turn);
-  /// Begins a round that only decides which batches are quarantined, that is, left out of the
-  /// training because they fail at every attempt. Each partition stores a marker for such a batch.
-  /// Leases stay valid, and no new ones are granted during the round.
+  /// Begins a reconciliation that only decides which proposed batches are quarantined, that is,
+  /// left out of the training. Each partition stores a marker for such a batch. Leases stay valid,
+  /// and no new ones are granted until the reconciliation ends.
   void reconcile_markers(Turn& turn);
   void reconcile_next(Turn& turn);
   void end_reconcile(Turn& turn, const RoundOutcome& outcome);

@@ -12,41 +12,44 @@
 namespace downpour::chief {
 
 /// With bounded staleness, a worker's clock is the number of its trained batches that every
-/// partition has acknowledged. The floor is the lowest clock of the workers that hold a lease. It
-/// never decreases: a worker that gets its first lease starts at the floor.
+/// partition has acknowledged. The floor is the lowest clock of the workers that hold a training
+/// lease. It never decreases, because a worker that gets a lease starts at the floor or above it.
 class Clocks {
  public:
   explicit Clocks(const ChiefConfig& config);
 
   bool are_bounded() const { return staleness_.has_value(); }
   uint64_t floor() const { return floor_; }
-  /// A chief that continues a run raises the floor only after the leases of the earlier chief have
-  /// been reported or have expired. begin() starts that time. Until it ends, the workers report the
-  /// floor that the earlier chief has published.
+  /// Begins the work. A chief that continues a run (a term above 1) does not raise the floor for
+  /// one lease time from now on. In this time, the leases of the earlier chief are reported or
+  /// expire, and the workers report the floor that it has published.
   void begin(int64_t now_ns);
 
-  /// Takes a worker's report. The clock counts as at most one more than the bound above the floor,
-  /// which no worker exceeds.
+  /// Takes a worker's report. A clock counts as at most floor + bound + 1, which no correct worker
+  /// exceeds.
   void take(int64_t now_ns, Incarnation worker, const wire::Clock& clock);
-  /// Returns the newest floor for a worker. It confirms the worker's newest report.
+  /// Returns the message that sends the floor to a worker. It also confirms the worker's newest
+  /// report, by the time in that report.
   wire::Floor floor_for(Incarnation worker) const;
-  /// Sets a worker that gets a lease to the floor, unless it is already higher.
+  /// Raises the clock of a worker that gets a lease to the floor, if it is lower.
   void start(Incarnation worker);
-  /// Returns false while a worker gets no lease of the training, because it was slow().
+  /// Returns false during the pause in which a worker gets no training lease; see slow().
   bool may_lease(int64_t now_ns, Incarnation worker) const;
   /// Forgets a worker that is gone.
   void forget(Incarnation worker) { workers_.erase(worker); }
-  /// Returns the new floor if it has risen. `table` has the leases of the training pass.
+  /// Raises the floor if possible, and returns it if it has risen. `table` has the leases of the
+  /// training pass.
   std::optional<uint64_t> raise(int64_t now_ns, const LeaseTable& table);
   /// Returns the workers that hold leases and have kept the floor from rising for longer than
-  /// ChiefConfig::lease_stall_ns. Their leases must end. If other workers wait for them, they get
-  /// new ones only after a pause, which doubles each time.
+  /// ChiefConfig::lease_stall_ns. The caller must revoke their leases. If another worker with
+  /// leases is above the floor, may_lease() is false for them during a pause of lease_stall_ns,
+  /// which doubles each time, up to 64 times.
   std::vector<Incarnation> slow(int64_t now_ns, const LeaseTable& table);
 
  private:
   struct Worker {
     uint64_t clock = 0;
-    bool reported = false;  // or started at the floor
+    bool reported = false;  // the clock is known: by a report, or by start()
     int64_t report_ns = 0;  // Clock::sent_ns of the newest report
     int64_t paused_until_ns = 0;
     uint32_t pauses = 0;
@@ -56,7 +59,7 @@ class Clocks {
   int64_t lease_ns_, stall_ns_;
   int64_t learns_until_ns_;
   uint64_t floor_ = 0;
-  int64_t raised_ns_ = 0;  // when the floor rose, or when no worker held a lease
+  int64_t raised_ns_ = 0;  // when the floor last rose, no worker held a lease, or slow() found some
   std::map<Incarnation, Worker> workers_;
 };
 

@@ -31,18 +31,21 @@ class Leasing {
         evaluation_(evaluation),
         prediction_(prediction) {}
 
-  /// Sends the leases of an answer that was lost. Returns false if `id` was not answered before, or
-  /// its leases have ended.
+  /// Answers a repeated request again, with those of its leases that the worker still holds.
+  /// Returns false, and sends nothing, if `id` is not the newest answered request or none of its
+  /// leases is held.
   bool repeat_grant(Turn& turn, Member& member, RequestId id);
-  /// Adds up to `wanted` leases to `grant`. `predicting`: shards far ahead of the first missing one
-  /// are not leased. Errors: those of Pass::extend(); `grant` may have leases then.
+  /// Adds up to `wanted` leases on free shards to `grant`. If no shard is free then, may add one
+  /// backup lease. `base`: the steps of the job so far. `predicting`: shards far ahead of the first
+  /// one that has not ended are not leased. Errors: those of Pass::extend(); `grant` may have
+  /// leases then.
   Result<void> grant(Turn& turn, const Member& member, uint32_t wanted, const StepBase& base,
                      bool predicting, wire::LeaseGrant& grant);
   /// Answers a request.
   void answer(Turn& turn, Member& member, RequestId id, wire::LeaseGrant&& grant);
 
-  /// Handle reports. `working`: leases are valid. `stopping`: leases of an earlier chief are not
-  /// registered.
+  /// Handle reports. `working`: leases are valid. `stopping`: a stop was requested, so leases of an
+  /// earlier chief are not registered.
   WorkEvent on_progress(Turn& turn, Member& member, const wire::ShardProgress& progress,
                         bool working, bool stopping);
   WorkEvent on_failed(Turn& turn, Member& member, const wire::ShardFailed& failed, bool working);
@@ -52,15 +55,16 @@ class Leasing {
   WorkEvent on_predicted(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
 
   /// First step when a member is silent, replaced or gone; release_all() must follow, unless the
-  /// job ends. `died`: one failed attempt is counted for the oldest shard that the worker still
-  /// holds (the one that it was processing), and none for the others.
+  /// job ends. `died`: one failed attempt is counted for the shard that the worker has held for
+  /// longest (the one that it was processing), and none for the others.
   WorkEvent leave(Turn& turn, Member& member, bool died);
   /// Releases all leases of a member.
   void release_all(Turn& turn, const Member& member);
   /// Revokes all leases of a worker.
   void revoke_all(Turn& turn, Incarnation worker);
-  /// Revokes leases for which no report, or no newly acknowledged batch, has arrived for too long.
-  /// `stalled`: also those without an acknowledged batch.
+  /// Revokes leases without a report for lease_idle_ns. `stalled`: also those without a newly
+  /// acknowledged batch for lease_stall_ns. Leaves out workers that send nothing at all, because
+  /// the limit for their silence ends their leases.
   void revoke_idle(Turn& turn, bool stalled);
   /// Revokes all leases on a shard, or on all shards.
   void revoke_all(Turn& turn, uint32_t shard);
