@@ -4,11 +4,13 @@
 // Terms of this file:
 // - The *account* of an epoch has its record counts: read = applied + filtered + skipped + dropped
 //   + quarantined. An epoch gets its account when it is complete, or when the job ends inside it.
-// - In a *completion round*, the chief asks every partition how far it is in the epoch. A partition
-//   *lacks* a shard if it has not applied all of it.
+// - In a *round*, the chief asks every partition how much of the epoch it has applied; a
+// *completion
+//   round* decides whether the epoch is complete. A partition *lacks* a shard if it has not applied
+//   all of it.
 // - An *open stream* is the output of a program whose number of records is unknown. Each shard of
-// it is one *piece*: a run of at most plan::ShardMap::open_piece() records. For an open stream,
-// "bytes" in this file means a number of records.
+//   it is one *piece*: a run of at most plan::ShardMap::open_piece() records. For an open stream,
+//   "bytes" in this file means a number of records.
 #pragma once
 
 #include <algorithm>

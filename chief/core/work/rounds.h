@@ -1,4 +1,4 @@
-// Rounds: the completion round that is running, and when a void one is repeated.
+// Rounds: the running round of a completion or a reconciliation, and when a void one is repeated.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace downpour::chief {
 
-/// Numbers the completion rounds of this chief. At most one is running.
+/// Numbers the rounds of this chief. At most one is running.
 class Rounds {
  public:
   explicit Rounds(const ChiefConfig& config) : config_(config) {}
