@@ -29,15 +29,16 @@ struct PsLimits {
   uint64_t handle_bytes_max = 512 * kMiB;    // of all workers; beyond: no new handle is kept
   int64_t handle_age_ns_max = 60 * kSecond;  // beyond: dropped
   uint64_t staged_bytes_per_worker_max = 256 * kMiB;  // beyond: its oldest stage is dropped
-  uint64_t staged_bytes_max = kGiB;  // of all workers; beyond: the oldest stage is dropped
-  uint32_t stages_max = 1024;
+  uint64_t staged_bytes_max = kGiB;         // of all workers; beyond: the oldest stage is dropped
+  uint32_t stages_max = 1024;               // of all workers; beyond: the oldest stage is dropped
   uint32_t fragments_max = 4096;            // of one part; beyond: rejected
   int64_t stage_age_ns_max = 60 * kSecond;  // beyond: dropped
   uint32_t replies_max = 256;               // pull replies not yet sent; beyond: kOverloaded
   uint32_t epochs_open_max = 16;     // unsealed epochs that have watermarks; beyond: rejected
   uint32_t shards_open_max = 65536;  // begun and not ended; beyond: rejected
   uint64_t shards_open_bytes_max = 512 * kMiB;  // memory of these shards; beyond: rejected
-  // Shards begun by one peer and not ended, of which it leases at most 64. Beyond: rejected.
+  // Shards that one peer has begun and that have not ended; a worker holds at most 64 leases.
+  // Beyond: rejected.
   uint32_t shards_open_per_peer_max = 1024;
   uint32_t intervals_max = 32768;  // of ended shards, per partition and epoch; beyond: rejected
   // Limits of a StatusReply. With these limits it fits a header, even with 4096 partitions. The
@@ -69,7 +70,7 @@ struct PsConfig {
   uint64_t seed = 0;
   uint32_t partition_bits = 8;
   PlanExtent plan;
-  /// Images are written and read only below this folder, whatever a message says. Empty: anywhere
+  /// Images are written and read only below this folder, whatever a message says. None: anywhere
   /// (tests and benchmarks of a core).
   std::optional<std::string> run_dir;
   int64_t heartbeat_ns = kSecond;
@@ -115,7 +116,7 @@ struct Discard {
   ViewId ownership_generation;
   std::string folder;
 };
-/// Effect: end the process after the messages sent so far have left.
+/// Effect: end the process after the messages of all earlier Send effects have left it.
 struct Exit {
   int32_t code = 0;
   std::string reason;

@@ -43,7 +43,7 @@ class Loading {
                  Turn& turn);
   /// Ends the adoption of partitions that the newest view gives to another owner.
   void on_view(const wire::View& view);
-  /// Drops the held ones of `parts`.
+  /// Drops those of `parts` that the core owns.
   void release(const Bits& parts);
 
  private:
@@ -57,7 +57,7 @@ class Loading {
     bool markers_known = true;
     uint64_t plan_hash = 0;
     Bits parts;   // all requested partitions
-    Bits wanted;  // still needed: not held, and not given to another owner
+    Bits wanted;  // still needed: not held, and not given to another owner or adoption
     Bits has_image;
     Bits taken;  // of the wanted ones: adopted so far
   };

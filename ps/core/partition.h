@@ -44,7 +44,8 @@ class Partitions {
   uint64_t version(PartitionId p) const { return next_steps_[raw(p)] - 1; }
   /// Writes the versions of all owned partitions to `out`, in ascending order of partitions.
   void versions(std::vector<uint64_t>& out) const;
-  /// Ends a push: the versions of the parts go up by one, also of parts without keys.
+  /// Raises the versions of the partitions in `parts` by one, because they have applied a batch,
+  /// with or without keys.
   void step(const Bits& parts);
 
   /// Number of sealed epochs at the partition. sealed_max() is the highest number of all owned
@@ -53,7 +54,8 @@ class Partitions {
   uint32_t sealed_max() const { return sealed_max_; }
   void seal(uint32_t epochs);
 
-  /// Adopts an empty partition. It must not be owned.
+  /// Adopts a partition without rows. The core must not own it yet. The partition refuses pushes
+  /// until take_markers() with `known`.
   void adopt(PartitionId p, ViewId ownership_generation, uint32_t sealed_epochs);
   /// Adopts a partition from an image. On an error the partition stays not owned and empty. Error
   /// kBadData: the image has more sealed epochs than `sealed_epochs`, holds batches of unsealed
@@ -65,9 +67,9 @@ class Partitions {
   void set_plan(uint64_t plan_hash) { plan_hash_ = plan_hash; }
   /// Whether an owned partition holds anything of an epoch that it has not sealed.
   bool hold_unsealed() const;
-  /// Stores quarantine markers at the owned ones of `parts`. A partition refuses pushes until a
-  /// call with `known`, which says that all existing markers have been sent. Error kBug: a marker
-  /// is withdrawn although a partition has passed the batch without its gradient.
+  /// Stores quarantine markers at those of `parts` that the core owns. `known`: these are all
+  /// markers that exist; an adopted partition refuses pushes until such a call. Error kBug: a
+  /// marker is withdrawn although a partition has passed the batch without its gradient.
   Result<void> take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
                             bool known);
   /// Owned partitions that may not know all quarantine markers yet.
@@ -84,10 +86,10 @@ class Partitions {
   /// names it. If those are all rows, the field is 0. Returns the number of embedding rows of the
   /// partition.
   uint64_t snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image);
-  /// Frees the memory that snapshots reuse.
+  /// Frees the memory that snapshot() reuses, after all partitions of a checkpoint are copied.
   void end_snapshots();
-  /// Ends the snapshots since the last call. `published`: whether their checkpoint has been
-  /// published; if not, it never will be.
+  /// Reports what became of the snapshots since the last call. `published`: their checkpoint has
+  /// been published. Otherwise it never will be, so their rows count as touched again.
   void settle_snapshots(bool published);
 
   size_t table_count() const { return tables_.size(); }

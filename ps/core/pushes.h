@@ -1,4 +1,5 @@
-// Pushes: applies the pushes of workers, each part once and in the order of its shard.
+// Pushes: applies the parts of workers' pushes: each part once, and a shard's parts in the order of
+// its batches.
 #pragma once
 
 #include <cstdint>

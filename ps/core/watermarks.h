@@ -1,6 +1,6 @@
 // Watermarks: for each partition and shard, the number of the shard's batches that the partition
-// has applied, and the number and hash sum of the records in these batches. Leases, completion and
-// recovery follow from them.
+// has applied, the number of their records, and the sum of the records' hashes. Leases, completion
+// and recovery follow from them.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ShardRow {
 };
 
 /// The watermarks of all partitions of one core. All values of a partition that the core does not
-/// own are 0.
+/// own are 0. An argument `parts` is a set of partitions.
 class Watermarks {
  public:
   Watermarks(uint32_t partition_count, const PsLimits& limits);
@@ -37,14 +37,14 @@ class Watermarks {
   /// Returns the watermark, or wire::kShardEnded if the shard has ended at the partition.
   uint32_t watermark(ShardId shard, PartitionId p) const;
 
-  /// Checks that the limits allow a part of this shard from this peer. `end`: it is a shard-end
-  /// marker. The error names the limit.
+  /// Checks that the limits allow a batch of this shard from this peer at `parts`. `end`: it is a
+  /// shard-end marker. The error names the limit.
   Result<void> room_for(ShardId shard, const Bits& parts, bool end, PeerKey from) const;
-  /// Moves the watermarks of the parts, which must equal the batch number, to the next batch, and
-  /// adds to their sums.
+  /// Adds 1 to the watermarks of `parts`, which must equal the batch number, and adds the batch's
+  /// records and hash to their sums.
   void advance(BatchId batch, const Bits& parts, uint64_t records, uint64_t records_hash,
                PeerKey from);
-  /// Marks the shard as ended at the parts and adds its counts to theirs.
+  /// Marks the shard as ended at `parts`, and adds its counts and hash to their sums.
   void end(ShardId shard, const Bits& parts, const wire::ShardCounts& counts,
            uint64_t records_hash);
   /// Adds a batch's metrics to one partition. Call it after advance() or end() for the same batch.
