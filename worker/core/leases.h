@@ -26,9 +26,9 @@ class Leases {
   struct Shard {
     wire::Lease lease;
     uint64_t shard_read = 0;  // the newest one; results of earlier ones are ignored
-    uint32_t next_push = 0;   // batches are pushed in order
-    uint32_t done = 0;        // batches that all partitions have, as far as known
-    uint32_t floor = 0;       // number of batches that every partition has applied
+    uint32_t next_push = 0;   // the next batch to push; batches are pushed in order
+    uint32_t done = 0;        // number of the shard's batches that are finished or skipped
+    uint32_t floor = 0;       // batches below it are skipped: every partition has applied them
     std::optional<ShardEnd> end;
     bool end_sent = false;
     uint64_t bytes_done = 0;
@@ -46,8 +46,8 @@ class Leases {
   void request(int64_t now_ns, WorkerEffects& fx);
   /// Returns whether `grant` answers the newest request.
   bool accept(int64_t now_ns, RequestId request, const wire::LeaseGrant& grant);
-  /// Takes over the later attempt of a lease that is the same as a held one. Returns false for any
-  /// other lease.
+  /// If the worker holds a lease of the same work, with the same quarantined batches and the same
+  /// `single_step`, takes over the higher attempt. Returns false otherwise.
   bool renew(const wire::Lease& lease);
 
   bool empty() const { return shards_.empty(); }
@@ -66,8 +66,8 @@ class Leases {
   void remove(const Shard& shard);
   /// Reads the shard from a batch on.
   void read(Shard& shard, uint32_t first_batch, WorkerEffects& fx);
-  /// Continues a single-step lease. It reports each batch before the next one is read, so that the
-  /// chief knows at which batch this worker died.
+  /// Continues a single-step lease; does nothing for other leases. Reports each batch before the
+  /// next one is read, so that the chief knows at which batch this worker died.
   void read_on(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   void report_progress(int64_t now_ns, Shard& shard, bool ended, WorkerEffects& fx);
   /// Reports an evaluated or predicted shard whose batches are all done, and forgets it. Returns a

@@ -1,5 +1,5 @@
-// PullPlan: assigns the keys of a batch to messages and ps cores. The push has one message for each
-// message of the pull.
+// PullPlan: assigns the keys of a batch to messages and ps cores. If the view stays the same, the
+// push has one message for each message of the plan.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Placements {
   uint32_t partition_bits = 0;
   std::vector<wire::PartitionSet> covered;  // by owner
 
-  /// Returns the placements of a view, or null if the view does not have 2^bits partitions with one
-  /// owner each.
+  /// Returns the placements of a view, or null if the number of partitions is not a power of two in
+  /// [2, 65536], or a partition has no owner.
   static std::shared_ptr<const Placements> of(wire::View view);
 };
 
@@ -54,18 +54,18 @@ struct PartMessage {
   std::vector<wire::Section> wire_sections() const;
 };
 
-/// Exactly one group of fragments covers each partition. The keys of a table are ordered so that
-/// the keys of each message are one range.
+/// Exactly one message, or one group of fragments, covers each partition. The keys of a table are
+/// ordered so that the keys of each message are one range.
 struct PullPlan {
   std::shared_ptr<const Placements> placements;
   std::vector<PartMessage> messages;
   std::vector<std::vector<uint32_t>> dense_blocks;  // by table id; empty for embedding tables
 };
 
-/// Makes the plan. If it needs more than one message, it reorders the unique keys of `batch` and
-/// renumbers its bags. With one owner and values that fit one frame, nothing moves and no key is
-/// hashed. `message_bytes_max` limits the values of a message; a single partition with more values
-/// is cut into fragments.
+/// Makes the plan. With one owner, and keys and values that fit into one message, nothing moves and
+/// no key is hashed. Otherwise it reorders the unique keys of `batch` and renumbers its bags.
+/// `message_bytes_max` limits the keys of a message and its values; a single partition with more is
+/// cut into fragments.
 PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
                         std::shared_ptr<const Placements> placements, uint64_t message_bytes_max,
                         Batch& batch);

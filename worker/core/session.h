@@ -1,5 +1,5 @@
-// Session: a worker's (or input process's) relation to the chief: handshake, newest view,
-// heartbeats and goodbye.
+// Session: connects a worker (or input process) with the chief: handshake, newest view, heartbeats
+// and goodbye.
 #pragma once
 
 #include <cstdint>
@@ -59,23 +59,25 @@ class Session {
   /// Returns whether a message of the chief may be handled. A chief of an older term has been
   /// replaced.
   bool hear_chief(int64_t now_ns, const wire::Envelope& envelope);
-  /// Handles the first Welcome, or that of a restarted chief.
+  /// Handles the first Welcome, or a later one, for example of a restarted chief. One with other
+  /// data ends the process.
   void on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcome, WorkerEffects& fx);
   /// Introduces this worker again, because the chief does not know its connection (any more).
   void on_reject(int64_t now_ns, WorkerEffects& fx);
   void on_refused(const wire::Refused& refused, WorkerEffects& fx);
-  /// Returns whether `view` is now the newest view. A repeated or late view changes nothing.
+  /// Returns whether `view` is now the newest view. A repeated or late view changes nothing; one of
+  /// another plan ends the process.
   bool accept_view(wire::View&& view, WorkerEffects& fx);
   void on_stop(int64_t now_ns, RequestId request, const wire::Stop& stop, WorkerEffects& fx);
   void on_fatal(const Error& error, WorkerEffects& fx);
   void on_other_job(const std::string& what, WorkerEffects& fx);
-  /// Reports a stop signal. Returns true if this worker leaves by itself: it must return its
-  /// leases, and then call leave().
+  /// Reports a stop signal. Returns true if this worker leaves by itself: the caller must return
+  /// its leases, and then call leave().
   bool on_signal(int signal, WorkerEffects& fx);
   /// Says goodbye and ends the process.
   void leave(int64_t now_ns, WorkerEffects& fx);
-  /// Sends what is due, and ends the process if the chief is silent for too long. Returns false if
-  /// leases and steps need no tick: the worker is not welcomed yet, or it ends.
+  /// Sends a due Hello or heartbeat, and ends the process if the chief is silent for too long.
+  /// Returns false if leases and steps need no tick: the worker is not welcomed yet, or it ends.
   bool on_tick(int64_t now_ns, WorkerEffects& fx);
   /// Time at which on_tick() has work to do next.
   int64_t next_deadline_ns() const;

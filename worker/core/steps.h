@@ -19,7 +19,7 @@ namespace downpour::worker {
 /// The activity of a worker. If several apply, the first in this order counts.
 enum class Activity : uint8_t {
   kComputing,  // a batch is being computed
-  kNetwork,    // a pull is not answered, or all batches in flight wait for a ps
+  kNetwork,    // a pull waits for its answer or for the floor, or `in_flight` batches wait for ps
   kInput,      // the next batch is still being read
   kNothing,    // there is no shard to read
 };
@@ -43,15 +43,15 @@ class Steps {
   void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
   void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);
   void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx);
-  /// Sends all unanswered pulls and pushes again, grouped by the new view, because partitions may
-  /// have new owners.
+  /// Handles a new view, because partitions may have new owners. A batch with an unanswered pull is
+  /// pulled again as a whole. Unanswered parts of a push are regrouped by their new owners.
   void on_view(int64_t now_ns, WorkerEffects& fx);
   void on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
   void on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
   void on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx);
-  /// Begins the leased shards.
+  /// Begins the leased shards, and renews those that the worker holds already.
   void on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx);
-  /// Returns the number of batches of the training that have been pulled and are not acknowledged.
+  /// Returns the number of training batches in flight whose pulls have been sent.
   size_t batches_pulled() const;
   /// Pulls for the batches that PullPolicy allows now.
   void pull_held(int64_t now_ns, WorkerEffects& fx);

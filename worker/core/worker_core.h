@@ -84,7 +84,7 @@ class WorkerCore {
   const std::vector<TableSpec>& tables() const { return steps_.tables(); }
   /// Returns this worker's clock and the floor that it knows; see PullPolicy.
   const PullPolicy& pull_policy() const { return policy_; }
-  /// Returns the number of batches of the training that have been pulled and are not acknowledged.
+  /// Returns the number of training batches in flight whose pulls have been sent.
   size_t batches_pulled() const { return steps_.batches_pulled(); }
   /// Returns the number of pulls and pushes that have not been answered.
   size_t requests_outstanding() const { return requests_.pending_count(); }
