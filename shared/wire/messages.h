@@ -50,13 +50,13 @@ struct Hello {
   std::string endpoint;
   // ps: all partitions that it holds, ascending, so that a new chief can continue with them
   std::vector<PartitionClaim> claims;
-  uint64_t plan_hash = 0;       // ps: plan of the chief whose view it serves under; 0: none yet
+  uint64_t plan_hash = 0;       // ps: plan of the newest view that it knows; 0: none yet
   bool holds_unsealed = false;  // ps: claimed partitions hold batches of unsealed epochs
   bool operator==(const Hello&) const = default;
 };
 
-/// The chief's answer to Hello, from which the member configures itself. The files are the data set
-/// as the chief has seen it.
+/// The chief's answer to Hello, from which the member configures itself. The files are those of the
+/// data set, as the chief found them at its start.
 struct Welcome {
   uint32_t index = 0;
   std::string job;  // effective job, TOML as job_to_toml() prints it
@@ -207,10 +207,10 @@ struct Heartbeat {
   uint64_t records = 0;       // worker: trained since start
   uint64_t read_bytes = 0;    // worker, input: bytes of input read
   std::vector<OutputMetrics> recent;  // worker: since the last heartbeat, with AUC buckets
-  std::vector<uint64_t> staleness;    // ps: histogram since start, bucket = min(versions, size - 1)
+  std::vector<uint64_t> staleness;    // ps: parts by staleness since start; last bucket: or more
   uint64_t duplicate_parts = 0, gaps = 0;  // ps: parts already applied, parts too early
   int64_t load_ns =
-      0;  // ps, in every fourth heartbeat: the period of busy_ns and loads; 0: not set
+      0;  // ps, in every fourth heartbeat: length of the period of busy_ns and loads; 0: not set
   uint64_t busy_ns = 0;              // time in that period not spent waiting for a message
   std::vector<PartitionLoad> loads;  // estimates for its partitions that were used, ascending
   WorkTime work;                     // worker
@@ -262,7 +262,8 @@ struct StatusReply {
   std::string failure;
   // Of any epoch. A flag is set if it holds at one or more partitions of this core.
   std::vector<QuarantineMarker> markers = {};
-  // Ascending. Every shard outside these intervals has watermark 0 at every partition of this core.
+  // Shards begun or ended at some partition of this core, ascending. If the list is cut short, its
+  // last interval also contains others.
   std::vector<Interval> begun = {};
   bool operator==(const StatusReply&) const = default;
 };
@@ -297,9 +298,9 @@ struct Sealed {
   bool operator==(const Sealed&) const = default;
 };
 /// Chief -> ps core, to move partitions: stop serving these partitions and write their images into
-/// `folder`. Answered by Frozen. The partitions do not change until a view decides that is numbered
-/// `ownership_generation` or higher. If it names this core, the core serves them again, else it
-/// drops them. The target receives them under `ownership_generation`.
+/// `folder`. Answered by Frozen. The partitions do not change until a view with the number
+/// `ownership_generation` or higher. If that view names this core, the core serves them again, else
+/// it drops them. The target receives them under `ownership_generation`.
 struct Freeze {
   ViewId ownership_generation;
   std::vector<PartitionId> partitions;
@@ -320,7 +321,7 @@ struct Frozen {
 /// ps. Repeated with each heartbeat.
 struct Leave {
   Incarnation incarnation{};
-  // number of the signal (2: SIGINT, 15: SIGTERM); 0: from a build that does not report it
+  // number of the signal: 2 is SIGINT; any other number counts as SIGTERM (15)
   uint32_t signal = 0;
   bool operator==(const Leave&) const = default;
 };
@@ -406,8 +407,8 @@ struct PartReply {
   uint32_t watermark = 0;
   bool operator==(const PartReply&) const = default;
 };
-/// ps core -> worker. `applied` lists the parts that were applied (their watermark is batch + 1),
-/// `others` all other parts.
+/// ps core -> worker. `applied` lists the parts that were applied (their watermark is now batch +
+/// 1, or kShardEnded after a shard-end marker), `others` all other parts.
 struct PushReply {
   BatchId batch;
   PartitionSet applied;
