@@ -11,8 +11,9 @@ namespace downpour::worker {
 
 /// Bounds how far this worker runs ahead of the slowest one. Its clock is the number of its trained
 /// batches that every partition has acknowledged; the floor is the lowest clock of the workers that
-/// hold a training lease, as the chief publishes it. With a bound s, batch n (0, 1, ...) may be
-/// pulled if floor >= n - s. Without a bound every pull is allowed. Both numbers never decrease.
+/// hold a training lease, as the chief publishes it. With a bound s, a batch may be pulled if clock
+/// + earlier batches in flight <= floor + s. Without a bound every pull is allowed. Both numbers
+/// never decrease.
 class PullPolicy {
  public:
   /// Sets the bound, in batches (none: no bound), and the silence after which the chief ends the
