@@ -11,7 +11,7 @@ Clocks::Clocks(const ChiefConfig& config)
       learns_until_ns_(config.term > 1 ? INT64_MAX : 0) {}
 
 void Clocks::begin(int64_t now_ns) {
-  if (learns_until_ns_ == INT64_MAX) learns_until_ns_ = now_ns + lease_ns_;
+  if (learns_until_ns_ == INT64_MAX) raised_ns_ = learns_until_ns_ = now_ns + lease_ns_;
 }
 
 void Clocks::take(int64_t now_ns, Incarnation worker, const wire::Clock& clock) {

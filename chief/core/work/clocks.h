@@ -1,6 +1,7 @@
 // Clocks: how far each worker is, and the floor that bounds how far the workers run apart.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,6 +25,8 @@ class Clocks {
   /// one lease time from now on. In this time, the leases of the earlier chief are reported or
   /// expire, and the workers report the floor that it has published.
   void begin(int64_t now_ns);
+  /// Begins a pass of the training: the time for which the floor has not risen counts from now on.
+  void begin_pass(int64_t now_ns) { raised_ns_ = std::max(raised_ns_, now_ns); }
 
   /// Takes a worker's report. A clock counts as at most floor + bound + 1, which no correct worker
   /// exceeds.
@@ -59,7 +62,8 @@ class Clocks {
   int64_t lease_ns_, stall_ns_;
   int64_t learns_until_ns_;
   uint64_t floor_ = 0;
-  int64_t raised_ns_ = 0;  // when the floor last rose, no worker held a lease, or slow() found some
+  // When the floor last rose, no worker held a lease, slow() found some, or a pass began.
+  int64_t raised_ns_ = 0;
   std::map<Incarnation, Worker> workers_;
 };
 

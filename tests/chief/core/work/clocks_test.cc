@@ -93,6 +93,26 @@ TEST_CASE("a worker that keeps the others waiting loses its leases, and pauses",
   CHECK(clocks.may_lease(stall + 2, kA));
 }
 
+TEST_CASE("the time without a rise begins with the pass, whatever the clock of the machine says",
+          "[chief]") {
+  constexpr int64_t kUptime = 40'000 * kSecond;
+  Pass pass;
+  const int64_t stall = pass.config.lease_stall_ns;
+  Clocks first(pass.config);
+  pass.grant(first, kA);
+  first.begin_pass(kUptime);
+  CHECK(first.slow(kUptime + stall, pass.table).empty());
+  CHECK(first.slow(kUptime + stall + 1, pass.table) == std::vector<Incarnation>{kA});
+
+  pass.config.term = 2;
+  Clocks second(pass.config);
+  second.begin_pass(kUptime);
+  second.begin(kUptime);
+  const int64_t learned_ns = kUptime + pass.config.lease_ns;
+  CHECK(second.slow(learned_ns + stall, pass.table).empty());
+  CHECK(second.slow(learned_ns + stall + 1, pass.table) == std::vector<Incarnation>{kA});
+}
+
 TEST_CASE("workers for which no other one waits lose their leases without a pause", "[chief]") {
   Pass pass;
   const int64_t stall = pass.config.lease_stall_ns;
