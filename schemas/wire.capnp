@@ -16,6 +16,7 @@ enum FailureKind { unset @0; record @1; notFinite @2; markersDiffer @3; }  # uns
 enum PullStatus { unset @0; ok @1; wrongView @2; overloaded @3; }
 enum PartStatus {
   unset @0; applied @1; alreadyApplied @2; gap @3; viewMismatch @4; unknownPull @5; staged @6; quarantined @7;
+  otherStep @8;
 }
 enum ErrorCode {
   unset @0; usage @1; badData @2; noInput @3; unavailable @4; bug @5; cannotCreate @6; io @7; permission @8;
@@ -90,6 +91,7 @@ struct Lease {
   quarantinedBatches @7 :List(UInt32);     # batches of the shard, ascending; absent: none
   singleStep @8 :Bool;             # report each batch before the next one is read; false: up to
                                  # as many at once as the job allows
+  replica @9 :UInt32;           # synchronous training only
 }
 
 struct QuarantineMarker {         # a quarantined or proposed batch
@@ -332,6 +334,7 @@ struct Save {
   partialEpoch @5 :UInt32;
   partialShards @6 :UInt32;        # ended shards of partialEpoch, if the job ends inside it; 0: it
                                    # does not
+  step @7 :UInt64;              # next step that all partitions must have; 0: any
 }
 struct Saved {
   term @0 :UInt32;
@@ -402,6 +405,8 @@ struct Push {                   # keys frame (absent with a handle), values fram
   metrics @14 :List(OutputSums);
   quarantined @15 :Bool;            # no gradient: the batch is quarantined
   batchesQuarantined @16 :UInt32;   # of the shard, as far as the sender knows
+  step @17 :UInt64;             # for which the values were pulled; 0: any
+  replica @18 :UInt32;          # synchronous training only
 }
 struct PushReply {
   epoch @0 :UInt32;
@@ -412,6 +417,24 @@ struct PushReply {
   applied @5 :List(UInt64);     # bits as in Push.covered
   others @6 :List(PartReply);
 }
+
+# ---- synchronous steps (kinds 38 to 40)
+
+struct StepPart {               # the batch of one replica
+  replica @0 :UInt32;
+  epoch @1 :UInt32;
+  shard @2 :UInt32;
+  batch @3 :UInt32;
+}
+struct Staged {
+  step @0 :UInt64;              # required
+  parts @1 :List(StepPart);     # ascending by replica
+}
+struct Commit {
+  step @0 :UInt64;              # required
+  parts @1 :List(StepPart);     # ascending by replica
+}
+struct Committed { step @0 :UInt64; }  # required
 
 # ---- reading in another process (kinds 30 to 35)
 

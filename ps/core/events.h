@@ -31,6 +31,7 @@ struct PsLimits {
   uint64_t staged_bytes_per_worker_max = 256 * kMiB;  // beyond: its oldest stage is dropped
   uint64_t staged_bytes_max = kGiB;         // of all workers; beyond: the oldest stage is dropped
   uint32_t stages_max = 1024;               // of all workers; beyond: the oldest stage is dropped
+  uint64_t step_bytes_max = 4 * kGiB;       // parts of a synchronous step; beyond: rejected
   uint32_t fragments_max = 4096;            // of one part; beyond: rejected
   int64_t stage_age_ns_max = 60 * kSecond;  // beyond: dropped
   uint32_t replies_max = 256;               // pull replies not yet sent; beyond: kOverloaded
@@ -61,6 +62,12 @@ struct PlanExtent {
   uint32_t shards = UINT32_MAX;  // of each epoch
 };
 
+/// Synchronous training: a step applies one batch of each replica.
+struct StepRules {
+  uint32_t replicas = 1;
+  bool mean = false;  // divide the sum of the gradients by the weight of the records
+};
+
 struct PsConfig {
   uint32_t index = 0;
   uint32_t thread = 0;
@@ -70,6 +77,7 @@ struct PsConfig {
   uint64_t seed = 0;
   uint32_t partition_bits = 8;
   PlanExtent plan;
+  std::optional<StepRules> steps;  // none: each part is applied when it arrives
   /// Images are written and read only below this folder, whatever a message says. None: anywhere
   /// (tests and benchmarks of a core).
   std::optional<std::string> run_dir;

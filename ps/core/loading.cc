@@ -113,6 +113,7 @@ void Loading::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionIma
         partitions_.take_markers(adoption.wanted, adoption.markers, adoption.markers_known));
   handles_.clear();
   staging_.clear();
+  commits_.clear();
   turn.send(kChiefPeer, adoption.request,
             wire::Adopted{.ownership_generation = adoption.ownership_generation,
                           .ok = taken.has_value(),
@@ -173,6 +174,7 @@ void Loading::release(const Bits& parts) {
   saving_.on_dropped(held);
   handles_.clear();
   staging_.clear();
+  commits_.clear();
 }
 
 }  // namespace downpour::ps

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ps/core/bits.h"
+#include "ps/core/commits.h"
 #include "ps/core/events.h"
 #include "ps/core/handles.h"
 #include "ps/core/partition.h"
@@ -17,13 +18,13 @@
 
 namespace downpour::ps {
 
-/// Adopts all partitions of a request or none of them. Handles and fragments end with each change,
-/// because they are valid only for the partitions at their time.
+/// Adopts all partitions of a request or none of them. Handles, fragments and staged parts end with
+/// each change, because they are valid only for the partitions at their time.
 class Loading {
  public:
   /// Keeps the references.
   Loading(const PsConfig& config, Partitions& partitions, const Session& session, RowMemory& memory,
-          Saving& saving, Handles& handles, Staging& staging, PsStats& stats)
+          Saving& saving, Handles& handles, Staging& staging, Commits& commits, PsStats& stats)
       : config_(config),
         partitions_(partitions),
         session_(session),
@@ -31,6 +32,7 @@ class Loading {
         saving_(saving),
         handles_(handles),
         staging_(staging),
+        commits_(commits),
         stats_(stats) {}
 
   /// Adopts partitions, or has their images read first. `inlined`: the images, if they came with
@@ -72,6 +74,7 @@ class Loading {
   Saving& saving_;
   Handles& handles_;
   Staging& staging_;
+  Commits& commits_;
   PsStats& stats_;
   std::vector<Adoption> adoptions_;
   uint64_t next_load_id_ = 1;

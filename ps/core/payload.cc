@@ -66,4 +66,17 @@ const uint8_t* bytes_of(const Partitions& partitions, const Bits& bits,
   return scratch.data();
 }
 
+void apply(Partitions& partitions, const Piece& piece, const uint8_t* admitted) {
+  const ApplyOptions options{.admitted = admitted, .steps = partitions.next_steps()};
+  const uint8_t* keys = piece.keys;
+  const uint32_t* rows = piece.rows;
+  const uint8_t* values = piece.values;
+  for (const wire::Section& section : *piece.sections) {
+    partitions.table(section.table).apply(keys, section.keys, rows, values, options);
+    values += *section_floats(partitions.spec(section.table), section, keys) * sizeof(float);
+    keys += section.keys * sizeof(uint64_t);
+    if (rows != nullptr) rows += section.keys;
+  }
+}
+
 }  // namespace downpour::ps

@@ -21,6 +21,8 @@ struct Piece {
   const uint8_t* values = nullptr;
   const std::vector<uint64_t>* versions = nullptr;  // at the pull; null: not known
   bool versions_of_owned = false;                   // otherwise of the covered partitions
+  const Bytes* key_frame = nullptr;                 // the memory of `keys` and `values`
+  const Bytes* value_frame = nullptr;
 };
 
 /// Returns an error for a message that does not follow the protocol.
@@ -37,6 +39,9 @@ Result<uint64_t> value_bytes(const Partitions& partitions,
 /// Returns whether all keys lie in partitions whose byte in `mask` is 1.
 bool keys_in(const Partitions& partitions, const std::vector<wire::Section>& sections,
              const uint8_t* keys, const uint8_t* mask);
+/// Applies the gradients of a piece whose keys and size are checked. `admitted`: as in
+/// ApplyOptions.
+void apply(Partitions& partitions, const Piece& piece, const uint8_t* admitted);
 /// Returns one byte per partition, 1 for those in `bits`. The pointer is valid until `scratch` or
 /// the set of served partitions changes.
 const uint8_t* bytes_of(const Partitions& partitions, const Bits& bits,

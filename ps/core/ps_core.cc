@@ -24,10 +24,12 @@ PsCore::PsCore(PsConfig config)
       session_(config_, partitions_, stats_, load_meter_),
       memory_(config_, partitions_),
       saving_(config_, partitions_, session_),
-      loading_(config_, partitions_, session_, memory_, saving_, handles_, staging_, stats_),
+      commits_(config_, partitions_, session_, memory_, saving_, stats_),
+      loading_(config_, partitions_, session_, memory_, saving_, handles_, staging_, commits_,
+               stats_),
       freezing_(config_, partitions_, session_),
       pulls_(config_, partitions_, session_, handles_, load_meter_, stats_),
-      pushes_(config_, partitions_, session_, memory_, handles_, staging_, stats_) {
+      pushes_(config_, partitions_, session_, memory_, handles_, staging_, commits_, stats_) {
   DP_CHECK(config_.partition_bits >= 1 && config_.partition_bits <= 16, config_.partition_bits);
 }
 
@@ -46,7 +48,7 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
     return pushes_.on_push(now_ns, from, message, *push, turn);
   }
   if (!is_any_of<wire::Adopt, wire::View, wire::Save, wire::StatusRequest, wire::Sealed, wire::Stop,
-                 wire::Refused, wire::Freeze>(message.body)) {
+                 wire::Refused, wire::Freeze, wire::Commit>(message.body)) {
     return turn.reject(from, envelope.request,
                        {ErrorCode::kMalformed, "a ps does not accept a message of this kind"});
   }
@@ -78,6 +80,9 @@ void PsCore::from_chief(const wire::Message& message, Turn& turn) {
     } else {
       defended(Defence::kPsSealedAhead);
     }
+  } else if (const auto* commit = std::get_if<wire::Commit>(&body)) {
+    commits_.on_commit(envelope, *commit, turn);
+    if (stats_.failure) turn.send(kChiefPeer, RequestId{}, session_.heartbeat());
   } else if (const auto* stop = std::get_if<wire::Stop>(&body)) {
     session_.on_stop(envelope, *stop, turn);
   } else if (const auto* refused = std::get_if<wire::Refused>(&body)) {
@@ -103,12 +108,14 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Tur
     loading_.release(lost);
   }
   loading_.on_view(view);
+  commits_.report(turn);
 }
 
 void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                        Turn& turn) {
   stats_.keep_failure(
       partitions_.take_markers(partitions_.owned(), status.markers, status.markers_known));
+  commits_.on_markers();
   turn.send(kChiefPeer, envelope.request,
             status_reply(status, partitions_, config_.limits, session_.view().id, stats_.failure));
 }
@@ -122,6 +129,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
 void PsCore::continue_save(Effects& effects) {
   Turn turn = turn_with(effects);
   saving_.continue_copying(turn);
+  commits_.continue_after_copy(turn);
 }
 
 void PsCore::on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image) {
@@ -152,7 +160,7 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
   handles_.expire(now_ns);
   staging_.expire(now_ns);
   Turn turn = turn_with(effects);
-  session_.on_tick(now_ns, turn);
+  if (session_.on_tick(now_ns, turn)) commits_.report(turn);
 }
 
 }  // namespace downpour::ps

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/core/commits.h"
 #include "ps/core/events.h"
 #include "ps/core/freezing.h"
 #include "ps/core/handles.h"
@@ -86,6 +87,7 @@ class PsCore {
   const Partitions& partitions() const { return partitions_; }
   const Handles& handles() const { return handles_; }
   const Staging& staging() const { return staging_; }
+  const StepStage& step_stage() const { return commits_.stage(); }
   wire::Heartbeat heartbeat() const { return session_.heartbeat(); }
   /// Returns a claim for each partition that the core holds, in ascending order. The Hello carries
   /// the claims. A new chief accepts or rejects each of them, and continues with the accepted ones.
@@ -106,6 +108,7 @@ class PsCore {
   Session session_;
   RowMemory memory_;
   Saving saving_;
+  Commits commits_;
   Loading loading_;
   Freezing freezing_;
   Pulls pulls_;

@@ -14,6 +14,16 @@ constexpr bool kWatermarks = false;  // bench-push-unchecked only: measures the 
 constexpr bool kWatermarks = true;
 #endif
 
+/// Returns the rows that the pull of a piece has found; none if they are not known.
+std::vector<uint32_t> rows_of(const Piece& piece) {
+  if (piece.rows == nullptr) return {};
+  return {piece.rows, piece.rows + piece.key_frame->count<uint64_t>()};
+}
+
+void sort_by_partition(std::vector<wire::PartReply>& replies) {
+  std::ranges::sort(replies, {}, &wire::PartReply::partition);
+}
+
 }  // namespace
 
 void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
@@ -21,14 +31,19 @@ void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
   if (is_full_) return;
   stats_.pushed_bytes += message.keys.size() + message.values.size();
   admission_.from = from;
+  admission_.request = message.envelope.request;
+  admission_.waits = false;
   Result<void> done = check_push(push, message.keys, message.values);
   if (done) {
     admit(message.envelope.view, push);
+    if (commits_.enabled() && !push.end) admit_step(push);
     if (none(admission_.apply)) {
       if (push.fragments > 1) staging_.erase(push.worker, push.batch, admission_.covered);
       if (admission_.gaps == 0) handles_.erase(push.worker, push.handle);
+    } else if (commits_.enabled() && !push.end && commits_.has(push, admission_.apply)) {
+      done = stage(push, {}, turn);
     } else if (push.fragments > 1) {
-      done = apply_fragment(now_ns, message, push);
+      done = apply_fragment(now_ns, message, push, turn);
     } else {
       pieces_.resize(1);
       Result<bool> ready = resolve(push, message.keys, message.values, pieces_[0]);
@@ -37,7 +52,7 @@ void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
       } else if (!*ready) {
         answer_others(wire::PartStatus::kUnknownPull, push.batch.batch);
       } else {
-        done = apply_whole(push, pieces_);
+        done = apply_whole(push, pieces_, turn);
         if (done && admission_.gaps == 0) handles_.erase(push.worker, push.handle);
       }
     }
@@ -48,6 +63,10 @@ void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
   if (!done) {
     return turn.reject(from, message.envelope.request,
                        std::move(done).error().with_context("batch ", push.batch));
+  }
+  if (admission_.waits) {  // the staged parts are answered after their step
+    if (admission_.others.empty()) return;
+    std::fill(admission_.apply.begin(), admission_.apply.end(), uint64_t{0});
   }
   turn.send(
       from, message.envelope.request,
@@ -98,6 +117,7 @@ Result<void> Pushes::check_push(const wire::Push& push, const Bytes& keys, const
     return malformed(str("fragment ", push.fragment, " of ", push.fragments));
   }
   if (push.metrics.size() > config_.limits.outputs_max) return malformed("too many metrics");
+  if (commits_.enabled()) DP_TRY_VOID(commits_.check(push));
   if (!push.pulled_versions.empty() && push.pulled_versions.size() != count(covered)) {
     return malformed(
         str(push.pulled_versions.size(), " pulled versions for ", count(covered), " partitions"));
@@ -188,6 +208,18 @@ void Pushes::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   });
 }
 
+/// Leaves only the parts whose values were pulled for the next step.
+void Pushes::admit_step(const wire::Push& push) {
+  Admission& a = admission_;
+  for_each(a.apply, [&](PartitionId p) {
+    if (commits_.is_next(push, p)) return;
+    defended(Defence::kPsStepOther);
+    erase(a.apply, p);
+    a.others.push_back({p, wire::PartStatus::kOtherStep, push.batch.batch});
+  });
+  sort_by_partition(a.others);
+}
+
 /// Whether the sender and the partition know the same quarantined batches of the shard. Comparing
 /// only this batch is not enough. Records of a quarantined batch are not parsed, so a filter cannot
 /// drop them, and the batches after it begin at other records.
@@ -199,7 +231,11 @@ bool Pushes::agrees(const wire::Push& push, PartitionId p) const {
 
 Result<bool> Pushes::resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
                              Piece& piece) {
-  piece = {.sections = &push.sections, .keys = keys.data(), .values = values.data()};
+  piece = {.sections = &push.sections,
+           .keys = keys.data(),
+           .values = values.data(),
+           .key_frame = &keys,
+           .value_frame = &values};
   const Bytes* found = &keys;
   if (raw(push.handle) != 0) {
     const Handle* handle = handles_.find(push.worker, push.handle);
@@ -209,6 +245,7 @@ Result<bool> Pushes::resolve(const wire::Push& push, const Bytes& keys, const By
     }
     found = &handle->keys;
     piece.keys = handle->keys.data();
+    piece.key_frame = found;
     piece.rows = handle->rows.data();
     piece.versions = &handle->versions;
     piece.versions_of_owned = true;
@@ -230,7 +267,7 @@ Result<bool> Pushes::resolve(const wire::Push& push, const Bytes& keys, const By
 }
 
 Result<void> Pushes::apply_fragment(int64_t now_ns, const wire::Message& message,
-                                    const wire::Push& push) {
+                                    const wire::Push& push, Turn& turn) {
   pieces_.resize(1);
   DP_TRY(const bool known, resolve(push, message.keys, message.values, pieces_[0]));
   const Bits covered = admission_.covered;
@@ -262,7 +299,7 @@ Result<void> Pushes::apply_fragment(int64_t now_ns, const wire::Message& message
     }
   }
   if (done && all_known) {
-    done = apply_whole(fragments[0].push, pieces_);
+    done = apply_whole(fragments[0].push, pieces_, turn);
     if (done && admission_.gaps == 0) {
       for (const Fragment& f : fragments) handles_.erase(f.push.worker, f.push.handle);
     }
@@ -273,15 +310,18 @@ Result<void> Pushes::apply_fragment(int64_t now_ns, const wire::Message& message
   return done;
 }
 
-Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece>& pieces) {
+Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece>& pieces,
+                                 Turn& turn) {
   const Bits& parts = admission_.apply;
   Watermarks& watermarks = partitions_.watermarks();
   if (kWatermarks || push.end) {
     DP_TRY_VOID(watermarks.room_for(push.batch.shard_id(), parts, push.end, admission_.from));
   }
+  if (commits_.enabled() && !push.end) return stage(push, pieces, turn);
   if (push.end) {
     check_sums(push);
     watermarks.end(push.batch.shard_id(), parts, push.counts, push.records_hash);
+    if (commits_.enabled()) commits_.on_shard_end(turn);
   } else {
     if (Result<void> room = memory_.make_room(pieces); !room) {
       is_full_ = true;
@@ -290,7 +330,7 @@ Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece
     }
     const uint8_t* const admitted =
         parts == admission_.covered ? nullptr : bytes_of(partitions_, parts, admitted_bytes_);
-    for (const Piece& piece : pieces) apply_piece(piece, admitted);
+    for (const Piece& piece : pieces) apply(partitions_, piece, admitted);
     count_staleness(pieces[0]);
     if constexpr (kWatermarks) {
       watermarks.advance(push.batch, parts, push.records, push.records_hash, admission_.from);
@@ -304,17 +344,19 @@ Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece
   return {};
 }
 
-void Pushes::apply_piece(const Piece& piece, const uint8_t* admitted) {
-  const ApplyOptions options{.admitted = admitted, .steps = partitions_.next_steps()};
-  const uint8_t* keys = piece.keys;
-  const uint32_t* rows = piece.rows;
-  const uint8_t* values = piece.values;
-  for (const wire::Section& section : *piece.sections) {
-    partitions_.table(section.table).apply(keys, section.keys, rows, values, options);
-    values += *section_floats(partitions_.spec(section.table), section, keys) * sizeof(float);
-    keys += section.keys * sizeof(uint64_t);
-    if (rows != nullptr) rows += section.keys;
+Result<void> Pushes::stage(const wire::Push& push, const std::vector<Piece>& pieces, Turn& turn) {
+  std::vector<StagedPush::Payload> payloads;
+  for (const Piece& piece : pieces)
+    payloads.push_back({*piece.sections, *piece.key_frame, *piece.value_frame, rows_of(piece)});
+  DP_TRY(const StepStage::Added added,
+         commits_.stage(admission_.from, admission_.request, push, admission_.covered,
+                        admission_.apply, std::move(payloads), turn));
+  if (added == StepStage::Added::kOtherBatch) {
+    answer_others(wire::PartStatus::kOtherStep, push.batch.batch);
+  } else {
+    admission_.waits = true;
   }
+  return {};
 }
 
 void Pushes::check_sums(const wire::Push& push) {
@@ -357,12 +399,11 @@ void Pushes::count_staleness(const Piece& piece) {
 
 void Pushes::answer_others(wire::PartStatus status, uint32_t watermark) {
   Admission& a = admission_;
-  defended(status == wire::PartStatus::kStaged ? Defence::kPsFragmentStaged
-                                               : Defence::kPsPullUnknown);
+  defended(status == wire::PartStatus::kStaged      ? Defence::kPsFragmentStaged
+           : status == wire::PartStatus::kOtherStep ? Defence::kPsStepOther
+                                                    : Defence::kPsPullUnknown);
   for_each(a.apply, [&](PartitionId p) { a.others.push_back({p, status, watermark}); });
-  std::sort(
-      a.others.begin(), a.others.end(),
-      [](const wire::PartReply& x, const wire::PartReply& y) { return x.partition < y.partition; });
+  sort_by_partition(a.others);
   std::fill(a.apply.begin(), a.apply.end(), uint64_t{0});
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ps/core/bits.h"
+#include "ps/core/commits.h"
 #include "ps/core/events.h"
 #include "ps/core/handles.h"
 #include "ps/core/partition.h"
@@ -18,18 +19,20 @@
 
 namespace downpour::ps {
 
-/// Part of the hot path. A push is checked completely before anything of it is applied.
+/// Part of the hot path. A push is checked completely before anything of it is applied. In
+/// synchronous training, the parts are staged instead, and Commits applies and answers them.
 class Pushes {
  public:
   /// Keeps the references.
   Pushes(const PsConfig& config, Partitions& partitions, const Session& session, RowMemory& memory,
-         Handles& handles, Staging& staging, PsStats& stats)
+         Handles& handles, Staging& staging, Commits& commits, PsStats& stats)
       : config_(config),
         partitions_(partitions),
         session_(session),
         memory_(memory),
         handles_(handles),
         staging_(staging),
+        commits_(commits),
         stats_(stats) {}
 
   /// Applies the admitted parts and answers with the status of every part. Once memory has run out,
@@ -44,7 +47,9 @@ class Pushes {
     Bits covered;
     Bits apply;  // watermark == batch
     uint32_t gaps = 0;
+    RequestId request{};
     bool refused = false;                 // some part was answered with a view mismatch
+    bool waits = false;                   // the admitted parts are staged for a synchronous step
     std::vector<wire::PartReply> others;  // parts that are not applied, ascending
   };
 
@@ -55,9 +60,11 @@ class Pushes {
   bool agrees(const wire::Push& push, PartitionId p) const;
   Result<bool> resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
                        Piece& piece);
-  Result<void> apply_fragment(int64_t now_ns, const wire::Message& message, const wire::Push& push);
-  Result<void> apply_whole(const wire::Push& push, const std::vector<Piece>& pieces);
-  void apply_piece(const Piece& piece, const uint8_t* admitted);
+  Result<void> apply_fragment(int64_t now_ns, const wire::Message& message, const wire::Push& push,
+                              Turn& turn);
+  Result<void> apply_whole(const wire::Push& push, const std::vector<Piece>& pieces, Turn& turn);
+  Result<void> stage(const wire::Push& push, const std::vector<Piece>& pieces, Turn& turn);
+  void admit_step(const wire::Push& push);
   void check_sums(const wire::Push& push);
   void count_staleness(const Piece& piece);
   void answer_others(wire::PartStatus status, uint32_t watermark);
@@ -68,6 +75,7 @@ class Pushes {
   RowMemory& memory_;
   Handles& handles_;
   Staging& staging_;
+  Commits& commits_;
   PsStats& stats_;
   bool is_full_ = false;  // out of memory: no further part is applied
 

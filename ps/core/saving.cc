@@ -16,6 +16,14 @@ bool is_partial(const checkpoint::PartitionImage& image, uint32_t epoch, uint32_
                       [&](const auto& open) { return open.shard.epoch == epoch; });
 }
 
+/// Whether `step` is the next step of every owned partition.
+bool is_at(const Partitions& partitions, uint64_t step) {
+  bool all = true;
+  for_each(partitions.owned(),
+           [&](PartitionId p) { all = all && partitions.next_steps()[raw(p)] == step; });
+  return all;
+}
+
 }  // namespace
 
 void Saving::on_save(const wire::Envelope& envelope, const wire::Save& save, Turn& turn) {
@@ -37,6 +45,13 @@ void Saving::on_save(const wire::Envelope& envelope, const wire::Save& save, Tur
     return turn.send(
         kChiefPeer, envelope.request,
         wire::Saved{.checkpoint = save.checkpoint, .ok = false, .error = outside->what});
+  }
+  if (save.step != 0 && !is_at(partitions_, save.step)) {
+    defended(Defence::kPsSaveOtherStep);
+    return turn.send(kChiefPeer, envelope.request,
+                     wire::Saved{.checkpoint = save.checkpoint,
+                                 .ok = false,
+                                 .error = str("a partition is not at step ", save.step)});
   }
   settle_snapshots(save.base);
   unpublished_ = Unpublished{

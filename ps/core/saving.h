@@ -26,6 +26,8 @@ class Saving {
   void on_save(const wire::Envelope& envelope, const wire::Save& save, Turn& turn);
   /// Returns whether continue_copying() must be called.
   bool copies() const;
+  /// Returns whether some partition still has to be copied.
+  bool waits() const { return current_ && !session_.stopped() && !none(current_->waiting); }
   /// Copies the next partitions.
   void continue_copying(Turn& turn);
   /// Reuses the memory of an image that has been written.

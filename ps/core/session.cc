@@ -118,7 +118,7 @@ void Session::leave(int signal, Turn& turn) {
             wire::Leave{.incarnation = config_.incarnation, .signal = uint32_t(signal)});
 }
 
-void Session::on_tick(int64_t now_ns, Turn& turn) {
+bool Session::on_tick(int64_t now_ns, Turn& turn) {
   if (!chief_heard_ns_) chief_heard_ns_ = now_ns;
   const int64_t silence_ns = now_ns - *chief_heard_ns_;
   if (config_.chief_silence_ns_max > 0 && silence_ns > config_.chief_silence_ns_max) {
@@ -127,9 +127,9 @@ void Session::on_tick(int64_t now_ns, Turn& turn) {
     turn.effects().exit = Exit{exit_code(ErrorCode::kPeersLost),
                                str("no message from the chief for ", silence_ns / kSecond,
                                    " s; run the job again: it resumes from the newest checkpoint")};
-    return;
+    return false;
   }
-  if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return;
+  if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return false;
   heartbeat_sent_ns_ = now_ns;
   wire::Heartbeat beat = heartbeat();
   constexpr uint64_t kBeatsPerLoad = 4;
@@ -144,6 +144,7 @@ void Session::on_tick(int64_t now_ns, Turn& turn) {
   }
   turn.send(kChiefPeer, RequestId{}, std::move(beat));
   if (leave_signal_ != 0) leave(leave_signal_, turn);  // the first Leave may be lost
+  return true;
 }
 
 wire::Heartbeat Session::heartbeat() const {

@@ -50,8 +50,9 @@ class Session {
   void on_refused(const wire::Refused& refused, Turn& turn);
   /// Asks the chief to move this core's partitions away and then to stop it.
   void leave(int signal, Turn& turn);
-  /// Sends heartbeats, and ends the process if the chief is silent for too long.
-  void on_tick(int64_t now_ns, Turn& turn);
+  /// Sends a heartbeat if it is due, and then returns true. Ends the process if the chief is silent
+  /// for too long.
+  bool on_tick(int64_t now_ns, Turn& turn);
 
   wire::Heartbeat heartbeat() const;
   /// Returns a claim for each held partition, in ascending order.

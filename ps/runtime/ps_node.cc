@@ -25,6 +25,12 @@ PlanExtent extent_of(const Job& job, const wire::Welcome& welcome) {
           .shards = welcome.train_shards > 0 ? welcome.train_shards : UINT32_MAX};
 }
 
+std::optional<StepRules> steps_of(const Job& job) {
+  if (!job.train.replicas) return std::nullopt;
+  return StepRules{.replicas = uint32_t(*job.train.replicas),
+                   .mean = job.train.reduction == "mean"};
+}
+
 }  // namespace
 
 PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
@@ -92,6 +98,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .seed = job->seed,
                .partition_bits = uint32_t(std::countr_zero(job->partitions)),
                .plan = extent_of(*job, welcome),
+               .steps = steps_of(*job),
                .run_dir = welcome.run_dir,
                .heartbeat_ns = welcome.heartbeat_ns,
                .chief_silence_ns_max = job->cluster.chief_silence_ns,

@@ -43,6 +43,17 @@ namespace downpour {
   X(kPsStageReplaced, "ps: drops fragments of a part that was divided differently")             \
   X(kPsStageDropped, "ps: drops fragments that are too old or use too much memory")             \
   X(kPsSumsDiffer, "ps: finds records that differ from the first read")                         \
+  /* ps: synchronous steps */                                                                   \
+  X(kPsStepStaged, "ps: stages a part until its step is committed")                             \
+  X(kPsStepStagedAgain, "ps: receives a part of a step that it has already staged")             \
+  X(kPsStepReplaced, "ps: replaces a staged part by one of an earlier shard")                   \
+  X(kPsStepOther, "ps: refuses a part whose values were pulled for another step")               \
+  X(kPsStepCleared, "ps: drops the staged parts because its partitions have changed")           \
+  X(kPsStepMarker, "ps: drops a staged part that disagrees about quarantined batches")          \
+  X(kPsCommitRepeated, "ps: answers a repeated Commit")                                         \
+  X(kPsCommitLate, "ps: ignores a Commit that it cannot apply")                                 \
+  X(kPsCommitWaits, "ps: delays a Commit until its partitions are copied")                      \
+  X(kPsSaveOtherStep, "ps: fails a Save for another step")                                      \
   /* ps: checkpoints and moves */                                                               \
   X(kPsSaveAnswered, "ps: answers a repeated Save from memory")                                 \
   X(kPsSaveRepeated, "ps: answers a repeated Save once the images are written")                 \
@@ -87,6 +98,10 @@ namespace downpour {
   X(kChiefRollsBack, "chief: reopens a complete epoch after a loss")                            \
   X(kChiefLacking, "chief: leases shards again that a partition lacks")                         \
   X(kChiefPartialEpochReopened, "chief: reopens the last, partial epoch")                       \
+  X(kChiefStagedLate, "chief: ignores staged parts of another view")                            \
+  X(kChiefStagedEarly, "chief: waits with a step for an earlier shard of a replica")            \
+  X(kChiefAllReturn, "chief: returns all partitions to the newest checkpoint")                  \
+  X(kChiefReplicaStalls, "chief: revokes the leases of replicas for which a step waits")        \
   X(kChiefSavedLate, "chief: ignores a Saved that nothing waits for")                           \
   X(kChiefSaveAbandoned, "chief: abandons a checkpoint because ownership changed")              \
   X(kChiefSaveFailed, "chief: abandons a checkpoint that failed")                               \
@@ -121,6 +136,9 @@ namespace downpour {
   X(kWorkerShardReturned, "worker: returns a shard that disagrees about quarantine")            \
   X(kWorkerWaitsForFloor, "worker: waits for slower workers")                                   \
   X(kWorkerPullsDiscarded, "worker: discards what it pulled before its leases expired")         \
+  X(kWorkerStepsDiffer, "worker: pulls again because the partitions are at different steps")    \
+  X(kWorkerOtherStep, "worker: pulls again because a partition is at another step")             \
+  X(kWorkerRolledBack, "worker: pulls again because all partitions have new owners or states")  \
   /* files */                                                                                   \
   X(kFileManifestSkipped, "checkpoint: skips a manifest that is damaged or incomplete")         \
   X(kFileTermTaken, "checkpoint: refuses to publish under an older term")

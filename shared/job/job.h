@@ -269,6 +269,8 @@ struct TrainSpec {
   TrainMode mode = TrainMode::kAsync;
   // Batches that a worker may be ahead of the slowest one. Only in modes that have the key.
   std::optional<uint64_t> staleness;
+  // Batches that a step sums up. Only in modes that have the key; then it is set.
+  std::optional<uint64_t> replicas;
   // Batches that a worker has pulled and that are not yet applied everywhere.
   uint32_t in_flight = 2;
   CheckpointSpec checkpoint;

@@ -224,15 +224,16 @@ void visit_train(V& v, T& t) {
   v.number("batch_size", t.batch_size, 1, 1 << 20);
   v.flag("drop_remainder", t.drop_remainder);
   v.choice("reduction", t.reduction, {"mean", "sum"}, {});
-  v.enumeration("mode", t.mode, kModeNames, {"sync", "local"});
+  v.enumeration("mode", t.mode, kModeNames, {"local"});
   v.optional_number("staleness", t.staleness, 1e6);
   if constexpr (V::kReads) {
     if (traits_of(t.mode).has_staleness && !t.staleness) t.staleness = kStalenessDefault;
   }
+  v.optional_number("replicas", t.replicas, kReplicasMax);
   v.number("in_flight", t.in_flight, 1, 64);
   v.flag("quarantine", t.quarantine);
   v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});
-  v.unavailable({"max_time", "global_batch_size", "replicas", "backups", "sync_every"});
+  v.unavailable({"max_time", "global_batch_size", "backups", "sync_every"});
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);
@@ -304,6 +305,10 @@ void visit_job(V& v, T& t) {
   v.table("train", [&](auto& inner) { visit_train(inner, t.train); });
   v.table("eval", [&](auto& inner) { visit_eval(inner, t.eval); });
   v.table("cluster", [&](auto& inner) { visit_cluster(inner, t.cluster); });
+  if constexpr (V::kReads) {
+    if (traits_of(t.train.mode).has_replicas && !t.train.replicas)
+      t.train.replicas = std::min(t.cluster.workers, kReplicasMax);
+  }
 }
 
 }  // namespace downpour

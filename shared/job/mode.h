@@ -8,30 +8,40 @@
 namespace downpour {
 
 /// async: a worker pulls whenever it has room for a batch, and each part of a push is applied when
-/// it arrives. bounded: the same, but a worker may be at most `staleness` batches ahead of the
-/// slowest one (stale synchronous parallel; Ho et al., "More Effective Distributed ML via a Stale
-/// Synchronous Parallel Parameter Server", NIPS 2013).
-enum class TrainMode : uint8_t { kAsync, kBounded };
+/// it arrives.
+///
+/// bounded: the same, but a worker pulls its batch n (counted from 0) only when every worker with a
+/// lease has finished at least n - `staleness` batches (stale synchronous parallel; Ho et al.,
+/// "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013).
+///
+/// sync: `replicas` logical replicas each contribute their next batch to a step. The step applies
+/// the sum of their gradients once, when all of them have arrived (bulk synchronous parallel;
+/// Valiant, "A Bridging Model for Parallel Computation", CACM 1990). Any number of workers computes
+/// the replicas, with the same result.
+enum class TrainMode : uint8_t { kAsync, kBounded, kSync };
 
 constexpr uint64_t kStalenessDefault = 8;  // batches
+constexpr uint32_t kReplicasMax = 256;
 
 /// What distinguishes a mode in the job file.
 struct ModeTraits {
   TrainMode mode = TrainMode::kAsync;
   std::string_view name;
   bool has_staleness = false;  // the key `staleness`
+  bool has_replicas = false;   // the key `replicas`; a step needs the batches of all replicas
 };
 
 /// One entry per mode, in the order of the enum.
 inline constexpr std::array kModes{
     ModeTraits{.mode = TrainMode::kAsync, .name = "async"},
     ModeTraits{.mode = TrainMode::kBounded, .name = "bounded", .has_staleness = true},
+    ModeTraits{.mode = TrainMode::kSync, .name = "sync", .has_replicas = true},
 };
 static_assert([] {
   for (size_t i = 0; i < kModes.size(); ++i) {
     if (size_t(kModes[i].mode) != i) return false;
   }
-  return kModes.size() == size_t(TrainMode::kBounded) + 1;
+  return kModes.size() == size_t(TrainMode::kSync) + 1;
 }());
 
 constexpr const ModeTraits& traits_of(TrainMode mode) { return kModes[size_t(mode)]; }

@@ -46,6 +46,7 @@ constexpr Rule kRules[] = {
     {"train.reduction", Frozen::kInEpoch},
     {"train.mode", Frozen::kInEpoch},
     {"train.staleness", Frozen::kNever},
+    {"train.replicas", Frozen::kInEpoch},
     {"train.in_flight", Frozen::kNever},
     {"train.quarantine", Frozen::kNever},
     {"train.on_nan", Frozen::kNever},

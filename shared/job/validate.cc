@@ -87,7 +87,54 @@ Result<void> check_steps(const Job& job) {
   return {};
 }
 
-Result<void> check_mode(const TrainSpec& train, const ClusterSpec& cluster) {
+/// The batches of a step are known only if each replica reads shards of its own, in order.
+Result<void> check_sync(const Job& job) {
+  const TrainSpec& train = job.train;
+  const std::string mode = str("mode \"", traits_of(train.mode).name, "\"");
+  const std::string async = "or set train.mode = \"async\"";
+  if (*train.replicas == 0) {
+    return wrong("a step needs at least one replica", "train.replicas",
+                 "set it to 1 or more; the default is cluster.workers");
+  }
+  if (job.cluster.input_workers > 0) {
+    return wrong(str(mode, " has no input processes in this version"), "cluster.input_workers",
+                 "set it to 0, " + async);
+  }
+  if (train.quarantine) {
+    return wrong(str(mode, " cannot tell which batch ends a worker that computes several"),
+                 "train.quarantine", "leave it out, " + async);
+  }
+  if (train.steps > 0) {
+    return wrong(str(mode, " cannot end inside an epoch in this version"), "train.steps",
+                 "set train.epochs instead, " + async);
+  }
+  if (job.data.source.is_program() || !job.data.program.empty()) {
+    return wrong(str(mode, " does not read the output of programs in this version"),
+                 job.data.source.is_program() ? "data.source" : "data.program",
+                 "write the records to files, " + async);
+  }
+  if (job.data.sharding != Sharding::kAuto) {
+    return wrong(str(mode, " supports only sharding = \"auto\" in this version"), "data.sharding",
+                 "leave it out, " + async);
+  }
+  if (job.model.outputs.size() > 1 && train.reduction == "mean") {
+    return wrong(str(mode,
+                     " divides the gradients of a step once, so that several outputs "
+                     "cannot have a mean each"),
+                 "train.reduction", "set it to \"sum\", " + async);
+  }
+  return {};
+}
+
+Result<void> check_mode(const Job& job) {
+  const TrainSpec& train = job.train;
+  const ClusterSpec& cluster = job.cluster;
+  if (traits_of(train.mode).has_replicas) {
+    DP_TRY_VOID(check_sync(job));
+  } else if (train.replicas) {
+    return wrong(str("mode \"", traits_of(train.mode).name, "\" has no replicas"), "train.replicas",
+                 "set train.mode = \"sync\", or leave it out");
+  }
   if (traits_of(train.mode).has_staleness && cluster.input_workers > 0) {
     return wrong("a job with bounded staleness has no input processes in this version",
                  "cluster.input_workers", "set it to 0, or set train.mode = \"async\"");
@@ -324,7 +371,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     DP_TRY_VOID(check_top(job));
     DP_TRY_VOID(check_data_given(job.data));
     DP_TRY_VOID(check_steps(job));
-    DP_TRY_VOID(check_mode(job.train, job.cluster));
+    DP_TRY_VOID(check_mode(job));
     DP_TRY_VOID(check_parts(job));
     DP_TRY_VOID(check_rules(job));
     DP_TRY_VOID(check_eval(job));

@@ -64,7 +64,8 @@ class Compiler final {
     DP_TRY_VOID(check_all_used());
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
-    program_.mean = job_.train.reduction == "mean";
+    // In synchronous training the ps divides the sum of a step's gradients.
+    program_.mean = job_.train.reduction == "mean" && !job_.train.replicas;
     lay_out(program_, values_);
     return std::move(program_);
   }

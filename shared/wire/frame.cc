@@ -64,7 +64,8 @@ std::string_view kind_name(Kind kind) {
       "Stop",          "Goodbye",     "Pull",         "PullReply",    "Push",
       "PushReply",     "Reject",      "Freeze",       "Frozen",       "Leave",
       "InputList",     "ReadShard",   "ReadMore",     "ReadBatch",    "ReadEnd",
-      "ReadFailed",    "Clock",       "Floor"};
+      "ReadFailed",    "Clock",       "Floor",        "Staged",       "Commit",
+      "Committed"};
   return raw(kind) <= kKindMax ? kNames[raw(kind)] : "unknown";
 }
 

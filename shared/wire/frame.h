@@ -50,8 +50,11 @@ enum class Kind : uint16_t {
   kReadFailed = 35,
   kClock = 36,
   kFloor = 37,
+  kStaged = 38,
+  kCommit = 39,
+  kCommitted = 40,
 };
-constexpr uint16_t kKindMax = 37;
+constexpr uint16_t kKindMax = 40;
 
 /// The alternatives of Body are in the order of their kinds. Add a new one at the end of both.
 inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }

@@ -32,6 +32,7 @@ struct Lease {
   // report each batch before the next one is read, because the shard has failed since its last
   // progress
   bool single_step = false;
+  uint32_t replica = 0;  // that the shard belongs to; synchronous training only
   bool operator==(const Lease&) const = default;
 };
 struct LeaseGrant {

@@ -278,6 +278,7 @@ struct Save {
   uint32_t partial_epoch = 0;
   // ended shards of partial_epoch, if the job ends inside that epoch; 0: it does not
   uint32_t partial_shards = 0;
+  uint64_t step = 0;  // synchronous training: the next step of every partition; 0: any
   bool operator==(const Save&) const = default;
 };
 struct Saved {
@@ -386,6 +387,10 @@ struct Push {
   std::vector<OutputSums> metrics;   // counted by partition (shard mod P), if it is covered
   bool quarantined = false;          // the batch is left out: no records, no sections
   uint32_t batches_quarantined = 0;  // quarantined batches of the shard that the sender knows
+  // Synchronous training only. `step`: the step for which the values were pulled (the version of
+  // every partition plus one); 0 for a quarantined batch, which pulls nothing.
+  uint64_t step = 0;
+  uint32_t replica = 0;
   bool operator==(const Push&) const = default;
 };
 /// A watermark above every batch: the shard has ended at the partition, or its epoch is sealed.
@@ -397,7 +402,8 @@ enum class PartStatus : uint8_t {
   kViewMismatch,
   kUnknownPull,
   kStaged,
-  kQuarantined
+  kQuarantined,
+  kOtherStep,  // the values were pulled for another step: pull them again
 };
 struct PartReply {
   PartitionId partition{};
@@ -415,6 +421,34 @@ struct PushReply {
   std::vector<PartReply> others;
   ViewId view;
   bool operator==(const PushReply&) const = default;
+};
+
+// ---- synchronous steps: chief <-> ps core
+
+/// The batch that a replica contributes to a step.
+struct StepPart {
+  uint32_t replica = 0;
+  BatchId batch;
+  auto operator<=>(const StepPart&) const = default;
+};
+/// ps core -> chief: the parts of the next step that every partition of this core has staged. Valid
+/// under the view in the envelope. Sent when a part becomes complete, and repeated with each
+/// heartbeat.
+struct Staged {
+  uint64_t step = 0;
+  std::vector<StepPart> parts;  // ascending by replica
+  bool operator==(const Staged&) const = default;
+};
+/// Chief -> ps core: apply the sum of exactly these parts as one step, at all partitions. Answered
+/// by Committed, also if the step is already applied. Not answered by a core that cannot apply it.
+struct Commit {
+  uint64_t step = 0;
+  std::vector<StepPart> parts;  // ascending by replica
+  bool operator==(const Commit&) const = default;
+};
+struct Committed {
+  uint64_t step = 0;
+  bool operator==(const Committed&) const = default;
 };
 
 // ---- reading in another process: chief -> worker, worker <-> input process
@@ -486,7 +520,7 @@ using Body =
                  ShardProgress, ShardFailed, LeaseRevoked, EvalReport, PredictReport, StatusRequest,
                  StatusReply, Save, Saved, Sealed, Stop, Goodbye, Pull, PullReply, Push, PushReply,
                  Reject, Freeze, Frozen, Leave, InputList, ReadShard, ReadMore, ReadBatch, ReadEnd,
-                 ReadFailed, Clock, Floor>;
+                 ReadFailed, Clock, Floor, Staged, Commit, Committed>;
 
 /// The fields that fence every message.
 struct Envelope {

@@ -21,6 +21,8 @@ inline const char* name_of(PartStatus status) {
       return "staged";
     case PartStatus::kQuarantined:
       return "quarantined";
+    case PartStatus::kOtherStep:
+      return "other step";
   }
   return "?";
 }

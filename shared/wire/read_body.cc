@@ -209,6 +209,32 @@ void read(schema::Floor::Reader in, Floor& out, Checks& checks) {
   checks.require(out.batches <= kBatchesMax && out.report_ns >= 0, "impossible floor");
 }
 
+void read_step(uint64_t step, capnp::List<schema::StepPart>::Reader in, auto& out, Checks& checks) {
+  out.step = step;
+  checks.require(step != 0, "step is missing");
+  read_list(in, kStepPartsMax, "too many replicas", out.parts, checks, [](auto from, StepPart& to) {
+    to = {from.getReplica(), {from.getEpoch(), from.getShard(), from.getBatch()}};
+  });
+  const auto unordered = [](const StepPart& a, const StepPart& b) {
+    return a.replica >= b.replica;
+  };
+  checks.require(std::ranges::adjacent_find(out.parts, unordered) == out.parts.end(),
+                 "replicas out of order");
+}
+
+void read(schema::Staged::Reader in, Staged& out, Checks& checks) {
+  read_step(in.getStep(), in.getParts(), out, checks);
+}
+
+void read(schema::Commit::Reader in, Commit& out, Checks& checks) {
+  read_step(in.getStep(), in.getParts(), out, checks);
+}
+
+void read(schema::Committed::Reader in, Committed& out, Checks& checks) {
+  out.step = in.getStep();
+  checks.require(out.step != 0, "step is missing");
+}
+
 void read(schema::EvalReport::Reader in, EvalReport& out, Checks& checks) {
   read(in.getLease(), out.lease, checks);
   if (in.hasCounts()) read(in.getCounts(), out.counts);
@@ -268,6 +294,7 @@ void read(schema::Save::Reader in, Save& out, Checks& checks) {
   checks.require(!out.folder.empty(), "folder is missing");
   out.partial_epoch = in.getPartialEpoch();
   out.partial_shards = in.getPartialShards();
+  out.step = in.getStep();
 }
 
 void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
@@ -358,6 +385,8 @@ void read(schema::Push::Reader in, Push& out, Checks& checks) {
   checks.require(!out.quarantined || (!out.end && out.sections.empty()),
                  "a quarantined batch with keys");
   out.batches_quarantined = in.getBatchesQuarantined();
+  out.step = in.getStep();
+  out.replica = in.getReplica();
 }
 
 void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
@@ -368,8 +397,8 @@ void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
   read_list(in.getOthers(), kPartitionsMax, "too many parts", out.others, checks,
             [&](auto from, PartReply& to) {
               to = {read_partition(from.getPartition(), checks),
-                    enum_in(from.getStatus(), PartStatus::kQuarantined,
-                            "status is unset or unknown", checks),
+                    enum_in(from.getStatus(), PartStatus::kOtherStep, "status is unset or unknown",
+                            checks),
                     from.getWatermark()};
             });
 }
@@ -488,6 +517,9 @@ Result<Body> read_body(Kind kind, capnp::MessageReader& reader) {
       DP_READ(ReadFailed);
       DP_READ(Clock);
       DP_READ(Floor);
+      DP_READ(Staged);
+      DP_READ(Commit);
+      DP_READ(Committed);
     }
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("message of unknown kind ", raw(kind))};

@@ -119,6 +119,7 @@ void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
                                     std::greater_equal<>()) == out.quarantined_batches.end(),
                  "quarantined batches out of order");
   out.single_step = in.getSingleStep();
+  out.replica = in.getReplica();
 }
 
 void read(capnp::List<schema::QuarantineMarker>::Reader in, std::vector<QuarantineMarker>& out,

@@ -177,6 +177,24 @@ void write(const Floor& in, schema::Floor::Builder out) {
   out.setReportNs(in.report_ns);
 }
 
+void write_step(const auto& in, auto out) {
+  out.setStep(in.step);
+  write_list(
+      in.parts, [&](uint32_t n) { return out.initParts(n); },
+      [](const StepPart& part, auto to) {
+        to.setReplica(part.replica);
+        to.setEpoch(part.batch.epoch);
+        to.setShard(part.batch.shard);
+        to.setBatch(part.batch.batch);
+      });
+}
+
+void write(const Staged& in, schema::Staged::Builder out) { write_step(in, out); }
+
+void write(const Commit& in, schema::Commit::Builder out) { write_step(in, out); }
+
+void write(const Committed& in, schema::Committed::Builder out) { out.setStep(in.step); }
+
 void write(const EvalReport& in, schema::EvalReport::Builder out) {
   write(in.lease, out.initLease());
   if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
@@ -242,6 +260,7 @@ void write(const Save& in, schema::Save::Builder out) {
   out.setBaseN(in.base.n);
   out.setPartialEpoch(in.partial_epoch);
   out.setPartialShards(in.partial_shards);
+  out.setStep(in.step);
 }
 
 void write(const Saved& in, schema::Saved::Builder out) {
@@ -320,6 +339,8 @@ void write(const Push& in, schema::Push::Builder out) {
       [](const OutputSums& sums, auto to) { write(sums, to); });
   out.setQuarantined(in.quarantined);
   out.setBatchesQuarantined(in.batches_quarantined);
+  out.setStep(in.step);
+  out.setReplica(in.replica);
 }
 
 void write(const PushReply& in, schema::PushReply::Builder out) {
@@ -436,6 +457,9 @@ DP_BODY(ReadEnd);
 DP_BODY(ReadFailed);
 DP_BODY(Clock);
 DP_BODY(Floor);
+DP_BODY(Staged);
+DP_BODY(Commit);
+DP_BODY(Committed);
 #undef DP_BODY
 
 }  // namespace

@@ -78,6 +78,7 @@ void write(const Lease& in, schema::Lease::Builder out) {
   out.setPlanHash(in.plan_hash);
   write_words(in.quarantined_batches, [&](uint32_t n) { return out.initQuarantinedBatches(n); });
   out.setSingleStep(in.single_step);
+  out.setReplica(in.replica);
 }
 
 void write(const ShardCounts& in, schema::ShardCounts::Builder out) {

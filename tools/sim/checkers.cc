@@ -61,6 +61,9 @@ void Checkers::on_message(Process& to, const wire::Message& message) {
     if (failed->code != ErrorCode::kPeersLost) world_.count("input process could not read");
   } else if (const auto* floor = std::get_if<wire::Floor>(&message.body)) {
     staleness_floor_ = std::max(staleness_floor_, floor->batches);
+  } else if (const auto* commit = std::get_if<wire::Commit>(&message.body)) {
+    world_.count("commit");
+    check_commit(*commit);
   } else if (const auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
     for (const wire::Lease& lease : grant->leases) {
       if (lease.attempt > 1) world_.count("repeated lease");

@@ -64,6 +64,9 @@ class Checkers {
                        const StepOf& step_of) const;
   /// I4: checks that no owner holds less than the newest published checkpoint.
   void check_floor(const Core& core);
+  /// I9: checks that a synchronous step has the next batch of every replica, in the order of the
+  /// replica's shards, whatever has happened before.
+  void check_commit(const wire::Commit& commit);
   void check_staleness(const std::string& name, const worker::WorkerCore& core);
   void check_floor_rise(ProcessNumber chief, const chief::ChiefCore& core);
   /// I5: check that views never go back, and that a partition has one owner per ownership
@@ -105,7 +108,8 @@ class Checkers {
   std::map<ProcessNumber, std::vector<BatchId>> touched_;  // batches pushed during this turn
   std::map<CoreId, int64_t> checked_ns_;                   // time of the last full check
   std::map<std::pair<uint32_t, ViewId>, CoreId> owners_;   // by partition and generation
-  uint64_t staleness_floor_ = 0;  // the newest one that a chief has published
+  uint64_t staleness_floor_ = 0;                    // the newest one that a chief has published
+  std::vector<std::vector<wire::StepPart>> steps_;  // of the whole job, if it trains synchronously
   struct ChiefClocks {
     uint64_t floor = 0;
     std::set<std::pair<Incarnation, uint32_t>> shards;  // held after the last turn

@@ -83,6 +83,9 @@ Moment moment_of(wire::Kind kind) {
     case wire::Kind::kLeave:
     case wire::Kind::kClock:
     case wire::Kind::kFloor:
+    case wire::Kind::kStaged:
+    case wire::Kind::kCommit:
+    case wire::Kind::kCommitted:
       return Moment::kNone;
   }
   return Moment::kNone;

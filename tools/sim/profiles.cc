@@ -56,6 +56,10 @@ constexpr std::array kPartialEpochs = {kPsImageBeyondPartialEpoch, kChiefPartial
 constexpr std::array kLostMoves = {kPsFreezeNotServed};
 constexpr std::array kLostOwners = {kChiefMarkersAsked, kWorkerShardReturned};
 constexpr std::array kBounded = {kWorkerWaitsForFloor, kWorkerPullsDiscarded};
+constexpr std::array kSync = {kPsStepStaged,       kPsStepStagedAgain, kPsStepCleared,
+                              kChiefAllReturn,     kChiefStagedLate,   kChiefStagedEarly,
+                              kChiefReplicaStalls, kWorkerStepsDiffer, kWorkerRolledBack};
+constexpr std::array kLostCommits = {kPsCommitRepeated, kPsCommitLate};
 constexpr std::array kLostViews = {kChiefClaimStale};
 
 const std::array kProfiles = {
@@ -197,6 +201,18 @@ const std::array kProfiles = {
             .size = {.staleness = 1},
             .faults = "chaos",
             .defences = kBounded},
+    Profile{.name = "sync",
+            .says = "synchronous steps of six replicas",
+            .size = {.shards = 24, .replicas = 6},
+            .faults = "chaos",
+            .defences = kSync},
+    Profile{.name = "lost-commits",
+            .says = "synchronous steps whose messages are lost, repeated and late",
+            .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},
+            .faults = "ps.Commit:lose=8%,ps.Commit:repeat=8%,chief.Staged:lose=5%,"
+                      "chief.Committed:lose=5%,kill-worker=2s,kill-ps=4s,zombie-worker=1s,deaf=2s,"
+                      "join-ps=3s,kill-chief=5s,delay=3%,duplicate=3%,drop=0.5%,ends",
+            .defences = kLostCommits},
 };
 
 }  // namespace
@@ -222,6 +238,8 @@ Result<SimulatorOptions> options_of(const Profile& profile) {
   }
   DP_TRY(options.job, make_job(profile.size));
   DP_TRY(options.faults, parse_faults(profile.faults));
+  // It quarantines batches that kill workers, which synchronous training does not do.
+  if (profile.size.replicas > 0) options.faults.kinds.erase(FaultKind::kPoison);
   const bool extends = options.faults.kinds.contains(FaultKind::kExtendRun);
   if (extends || options.faults.kinds.contains(FaultKind::kChangeData)) {
     JobSize other = profile.size;

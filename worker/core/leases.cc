@@ -65,6 +65,12 @@ Leases::Shard* Leases::find_read(uint64_t shard_read) {
   return nullptr;
 }
 
+bool Leases::is_first(const Shard& shard) const {
+  return !any_trained([&](const Shard& other) {
+    return other.lease.replica == shard.lease.replica && other.lease.shard < shard.lease.shard;
+  });
+}
+
 void Leases::begin(int64_t now_ns, const wire::Lease& lease, WorkerEffects& fx) {
   auto shard = std::make_unique<Shard>();
   shard->lease = lease;

@@ -1,6 +1,7 @@
 // Leases: the shards that the chief has leased to this worker.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -55,6 +56,16 @@ class Leases {
   /// Returns null if the shard is not held. The pointer is valid until the shard is dropped.
   Shard* find(const wire::Lease& lease);
   Shard* find_read(uint64_t shard_read);
+  /// Returns whether the replica of a trained shard holds no earlier shard. A replica takes its
+  /// shards in ascending order.
+  bool is_first(const Shard& shard) const;
+  /// Returns whether wanted(shard) holds for some trained shard.
+  template <typename Wanted>
+  bool any_trained(Wanted&& wanted) const {
+    return std::any_of(shards_.begin(), shards_.end(), [&](const auto& shard) {
+      return shard->lease.purpose == wire::Purpose::kTrain && wanted(*shard);
+    });
+  }
   /// Returns the number of shards whose end is not known yet.
   uint32_t reading_count() const;
 

@@ -17,7 +17,8 @@ struct PullPart {
   int64_t deadline_ns = 0;
   uint32_t attempt = 0;
   Bytes values;
-  bool copied = false;  // `values` use no buffer of a ps
+  bool copied = false;   // `values` use no buffer of a ps
+  uint64_t version = 0;  // synchronous training: of all partitions of the ps core
 };
 
 struct PushPart {
@@ -31,7 +32,7 @@ struct PushPart {
 
 /// A batch, or the shard-end marker of a shard (batch == null).
 struct Slot {
-  // A held batch waits until PullPolicy allows its pull.
+  // A held batch waits until its pull is allowed.
   enum class State : uint8_t { kHeld, kPulling, kComputing, kComputed, kPushing };
 
   uint64_t id = 0;
@@ -45,6 +46,8 @@ struct Slot {
   std::vector<PushPart> pushes;   // not answered
   wire::PartitionSet unresolved;  // partitions that have not answered
   bool waited = false;            // PullPolicy has held it
+  int64_t pull_at_ns = 0;         // held at least until then
+  uint64_t step = 0;              // synchronous training: for which the values were pulled
   bool rebuild = false;           // regroup the unresolved parts and send them with keys
   int64_t rebuild_at_ns = 0;
   bool all_already_applied = true;

@@ -1,6 +1,7 @@
 #include "worker/core/steps.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "shared/base/defence.h"
@@ -15,9 +16,22 @@ constexpr int64_t kRegroupDelayNs = 50 * kMillisecond;
 
 }  // namespace
 
-void Steps::configure(std::vector<TableSpec> tables, uint32_t in_flight) {
+void Steps::configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas) {
   tables_ = std::move(tables);
-  in_flight_ = std::max(1U, in_flight);
+  replicas_ = replicas;
+  // Each replica may have a batch in its step, and the next one ready.
+  in_flight_ = std::max({1U, in_flight, 2 * replicas});
+}
+
+/// Returns whether some replica has no batch of the shard that it reads. Its step waits for it, so
+/// it must be taken even if other replicas have filled all slots.
+bool Steps::some_replica_starves() const {
+  if (!synchronous()) return false;
+  return leases_.any_trained([&](const Leases::Shard& shard) {
+    return !shard.end && std::none_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+      return same_work(slot->lease, shard.lease);
+    });
+  });
 }
 
 Activity Steps::doing() const {
@@ -73,12 +87,58 @@ void Steps::pull_held(int64_t now_ns, WorkerEffects& fx) {
   for (const std::unique_ptr<Slot>& slot : slots_) {
     const bool counts = slot->trains() && !slot->quarantined();
     const bool held = slot->state == Slot::State::kHeld;
-    if (held && counts && !policy_.may_pull(now_ns, ahead)) {
+    if (held && counts && !may_pull(now_ns, *slot, ahead)) {
       if (!std::exchange(slot->waited, true)) defended(Defence::kWorkerWaitsForFloor);
     } else if (held) {
       plan_and_pull(now_ns, *slot, fx);
     }
     ahead += counts ? 1 : 0;
+  }
+}
+
+bool Steps::may_pull(int64_t now_ns, const Slot& slot, uint64_t ahead) const {
+  if (!synchronous()) return policy_.may_pull(now_ns, ahead);
+  const Leases::Shard* shard = leases_.find(slot.lease);
+  return now_ns >= slot.pull_at_ns && shard != nullptr && shard->done == slot.batch_id.batch &&
+         leases_.is_first(*shard);
+}
+
+/// Pulls the values of a batch again, from `until_ns` on. The batch must not be computing.
+void Steps::hold_again(int64_t until_ns, Slot& slot) {
+  forget_requests(slot);
+  Leases::Shard* const shard = leases_.find(slot.lease);
+  if (shard != nullptr) shard->next_push = std::min(shard->next_push, slot.batch_id.batch);
+  Slot fresh{.id = ++last_slot_,
+             .lease = slot.lease,
+             .batch_id = slot.batch_id,
+             .batch = std::move(slot.batch),
+             .pull_at_ns = until_ns};
+  slot = std::move(fresh);
+}
+
+/// After the loss of a ps, all partitions return to a checkpoint. Then every partition has a newer
+/// ownership generation than the view under which a batch was pulled, and the values are void.
+void Steps::pull_again_after_rollback(WorkerEffects& fx) {
+  const wire::View& view = session_.placements()->view;
+  const auto is_void = [&](const Slot& slot) {
+    if (!slot.trains() || slot.quarantined() || slot.state == Slot::State::kHeld) return false;
+    return std::ranges::all_of(view.partitions, [&](const wire::Placement& placement) {
+      return placement.ownership_generation > slot.batch->plan.placements->view.id;
+    });
+  };
+  for (;;) {
+    const auto pulled =
+        std::ranges::find_if(slots_, [&](const auto& slot) { return is_void(*slot); });
+    if (pulled == slots_.end()) return;
+    defended(Defence::kWorkerRolledBack);
+    Slot& slot = **pulled;
+    if (slot.state != Slot::State::kComputing) {
+      hold_again(0, slot);
+      continue;
+    }
+    Leases::Shard* const shard = leases_.find(slot.lease);
+    DP_CHECK(shard != nullptr);
+    read_again(*shard, slot.batch_id.batch, fx);  // a thread uses the batch
   }
 }
 
@@ -115,13 +175,14 @@ void Steps::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   forget_requests(slot);
   slot.pulls.assign(batch.plan.messages.size(), {});
   for (size_t m = 0; m < slot.pulls.size(); ++m) {
-    if (batch.plan.messages[m].sections.empty()) {
+    // In synchronous training an empty pull shows at which step the ps is.
+    if (batch.plan.messages[m].sections.empty() && !(synchronous() && slot.trains())) {
       slot.pulls[m].done = true;
     } else {
       send_pull(now_ns, slot, m, fx);
     }
   }
-  compute_if_pulled(slot, fx);
+  compute_if_pulled(now_ns, slot, fx);
 }
 
 void Steps::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
@@ -169,11 +230,21 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
                       fx);
   }
   part->done = true;
+  if (synchronous() && slot->trains()) {
+    const std::vector<uint64_t>& versions = reply.versions;
+    const bool differ = versions.empty() ||
+                        std::ranges::adjacent_find(versions, std::not_equal_to{}) != versions.end();
+    if (differ) {
+      defended(Defence::kWorkerStepsDiffer);
+      return hold_again(now_ns + kRegroupDelayNs, *slot);
+    }
+    part->version = versions.front();
+  }
   // In a one-process run the frame is the ps's own buffer, and it has few of them.
   part->copied = slot->pulls.size() * in_flight_ > kFramesHeldMax;
   part->values = part->copied ? Bytes::copy_of(message.values.data(), message.values.size())
                               : std::move(message.values);
-  compute_if_pulled(*slot, fx);
+  compute_if_pulled(now_ns, *slot, fx);
 }
 
 /// Returns all buffers that incomplete pulls hold to the ps. If workers kept their buffers while
@@ -188,9 +259,20 @@ void Steps::copy_pulled_values() {
   }
 }
 
-void Steps::compute_if_pulled(Slot& slot, WorkerEffects& fx) {
+void Steps::compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   if (std::any_of(slot.pulls.begin(), slot.pulls.end(), [](const PullPart& p) { return !p.done; }))
     return;
+  if (synchronous() && slot.trains()) {
+    // Some partitions have applied a step that others are about to apply.
+    const auto differs = [](const PullPart& a, const PullPart& b) {
+      return a.version != b.version;
+    };
+    if (std::ranges::adjacent_find(slot.pulls, differs) != slot.pulls.end()) {
+      defended(Defence::kWorkerStepsDiffer);
+      return hold_again(now_ns + kRegroupDelayNs, slot);
+    }
+    slot.step = slot.pulls.front().version + 1;
+  }
   slot.state = Slot::State::kComputing;
   WorkerEffects::Compute compute{.slot = slot.id, .batch = slot.batch};
   for (PullPart& part : slot.pulls) compute.values.push_back(std::exchange(part.values, {}));
@@ -277,7 +359,9 @@ void Steps::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
                  .fragment = message.fragment,
                  .fragments = message.fragments,
                  .sections = message.wire_sections(),
-                 .metrics = slot.sums};
+                 .metrics = slot.sums,
+                 .step = slot.step,
+                 .replica = slot.lease.replica};
     part.values = slot.gradients[m];
     slot.pushes.push_back(std::move(part));
     send_push(now_ns, slot, slot.pushes.back(), fx);
@@ -299,7 +383,10 @@ void Steps::begin_shard_end_marker(int64_t now_ns, Leases::Shard& shard, WorkerE
 void Steps::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   slot.rebuild = false;
   for (const PushPart& part : slot.pushes) requests_.forget(part.request);
-  wire::Push base{.worker = config_.incarnation, .batch = slot.batch_id};
+  wire::Push base{.worker = config_.incarnation,
+                  .batch = slot.batch_id,
+                  .step = slot.step,
+                  .replica = slot.lease.replica};
   if (slot.is_end()) {
     const Leases::Shard* shard = leases_.find(slot.lease);
     DP_CHECK(shard != nullptr && shard->end);
@@ -365,6 +452,13 @@ void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
         break;
       case wire::PartStatus::kStaged:
         break;  // the reply to the last fragment has the result
+      case wire::PartStatus::kOtherStep:
+        if (slot->batch == nullptr || slot->quarantined()) {
+          again = true;
+          break;
+        }
+        defended(Defence::kWorkerOtherStep);
+        return hold_again(now_ns + kRegroupDelayNs, *slot);
       case wire::PartStatus::kViewMismatch:
       case wire::PartStatus::kUnknownPull:
         again = true;
@@ -520,6 +614,7 @@ void Steps::on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEff
 }
 
 void Steps::on_view(int64_t now_ns, WorkerEffects& fx) {
+  if (synchronous()) pull_again_after_rollback(fx);
   for (auto& slot : slots_) {
     if (slot->state == Slot::State::kPulling) plan_and_pull(now_ns, *slot, fx);
     if (slot->state == Slot::State::kPushing) {
@@ -578,6 +673,10 @@ int64_t Steps::next_deadline_ns() const {
   };
   look(slots_);
   look(end_slots_);
+  for (const auto& slot : slots_) {
+    if (slot->state == Slot::State::kHeld && slot->pull_at_ns > 0)
+      next = std::min(next, slot->pull_at_ns);
+  }
   return next;
 }
 

@@ -32,11 +32,16 @@ class Steps {
         PullPolicy& policy)
       : config_(config), session_(session), requests_(requests), leases_(leases), policy_(policy) {}
 
-  /// Sets the tables of the job's model and the largest number of batches in flight.
-  void configure(std::vector<TableSpec> tables, uint32_t in_flight);
+  /// Sets the tables of the job's model and the largest number of batches in flight. `replicas`: of
+  /// synchronous training, where a batch is pulled after all earlier ones of its replica are
+  /// applied everywhere; 0: not synchronous.
+  void configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas);
   const std::vector<TableSpec>& tables() const { return tables_; }
+  uint32_t replicas() const { return replicas_; }
   /// Returns true while on_batch() may be called.
-  bool wants_batch() const { return session_.configured() && slots_.size() < in_flight_; }
+  bool wants_batch() const {
+    return session_.configured() && (slots_.size() < in_flight_ || some_replica_starves());
+  }
   Activity doing() const;
 
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
@@ -91,7 +96,12 @@ class Steps {
   }
   void plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
-  void compute_if_pulled(Slot& slot, WorkerEffects& fx);
+  void compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  bool synchronous() const { return replicas_ > 0; }
+  bool may_pull(int64_t now_ns, const Slot& slot, uint64_t ahead) const;
+  bool some_replica_starves() const;
+  void hold_again(int64_t until_ns, Slot& slot);
+  void pull_again_after_rollback(WorkerEffects& fx);
   void copy_pulled_values();
   void push_ready(int64_t now_ns, Leases::Shard& shard, WorkerEffects& fx);
   void begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx);
@@ -111,6 +121,7 @@ class Steps {
   PullPolicy& policy_;
   std::vector<TableSpec> tables_;
   uint32_t in_flight_ = 1;
+  uint32_t replicas_ = 0;
   uint64_t last_slot_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;      // batches in flight
   std::vector<std::unique_ptr<Slot>> end_slots_;  // shard-end markers in flight

@@ -40,6 +40,7 @@ struct JobSettings {
   std::vector<TableSpec> tables;            // of the model
   uint32_t in_flight = 1;                   // batches
   std::optional<uint64_t> staleness;        // bound, in batches; see PullPolicy
+  uint32_t replicas = 0;                    // of synchronous training; 0: not synchronous
   int64_t chief_silence_ns = 60 * kSecond;  // without a message of the chief: exit 180
 };
 

@@ -79,12 +79,13 @@ void WorkerCore::from_chief(int64_t now_ns, wire::Message&& message, WorkerEffec
 void WorkerCore::configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx) {
   session_.configure(settings.chief_silence_ns);
   policy_.configure(now_ns, settings.staleness, session_.welcome().lease_ns);
-  steps_.configure(std::move(settings.tables), settings.in_flight);
+  steps_.configure(std::move(settings.tables), settings.in_flight, settings.replicas);
+  if (settings.replicas > 0) leases_.want(settings.replicas);
   leases_.request(now_ns, fx);
 }
 
 void WorkerCore::want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx) {
-  leases_.want(leases);
+  leases_.want(std::max(leases, steps_.replicas()));
   leases_.request(now_ns, fx);
 }
 

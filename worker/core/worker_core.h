@@ -32,7 +32,8 @@ class WorkerCore {
   /// Configures the core after WorkerEffects::welcomed. It requests leases and pulls only after
   /// this call.
   void configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx);
-  /// Sets the number of shards to read at the same time.
+  /// Sets the number of shards to read at the same time. In synchronous training it is at least the
+  /// number of replicas.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
   /// Returns true while on_batch() may be called.
   bool wants_batch() const { return steps_.wants_batch(); }

@@ -259,9 +259,12 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   if (options_.say && !welcome.train_files.empty())
     options_.say(data::sharding_text(job_.data, welcome.train_files));
   const uint32_t threads = std::max(1U, options_.threads);
-  const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
-  const uint32_t shards =
-      options_.reader_threads > 0 ? options_.reader_threads : job_.data.parallelism;
+  const auto replicas = uint32_t(job_.train.replicas.value_or(0));
+  const uint32_t at_once = std::min(threads, std::max({1U, job_.train.in_flight, replicas}));
+  // A step needs a batch of every replica, so the shards of all replicas are read at the same time.
+  const uint32_t shards = replicas > 0                  ? replicas
+                          : options_.reader_threads > 0 ? options_.reader_threads
+                                                        : job_.data.parallelism;
   readers.limits = {.shards = shards > 0 ? shards : std::min(2U, memory.shards_max),
                     .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 4 + threads};
   tuner_.emplace(
@@ -280,6 +283,7 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
                   {.tables = graph_->tables(),
                    .in_flight = job_.train.in_flight,
                    .staleness = job_.train.staleness,
+                   .replicas = replicas,
                    .chief_silence_ns = job_.cluster.chief_silence_ns},
                   fx);
   core_.want_leases(now_ns, tuner_->limits().shards, fx);

@@ -39,6 +39,9 @@ Recovery::Plan Recovery::plan(const Turn& turn, uint32_t sealed_epochs) {
   if (const Member* holder = drop_claims_of_other_plans(plan.claims))
     plan.refused = other_data(*holder, sealed_epochs);
   plan.ready = plan.refused || plan.claimed() || all_came;
+  // A step that the earlier chief was committing may be applied at some partitions only.
+  if (config_.job.train.replicas && config_.mode == wire::Purpose::kTrain)
+    plan.claims.assign(plan.claims.size(), {});
   return plan;
 }
 

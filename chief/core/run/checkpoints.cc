@@ -42,7 +42,7 @@ bool Checkpoints::overdue(const Turn& turn) const {
          turn.now_ns() - saving_.begun_ns > config_.save_timeout_ns;
 }
 
-void Checkpoints::begin(Turn& turn, uint64_t steps, bool at_rest) {
+void Checkpoints::begin(Turn& turn, uint64_t steps, bool at_rest, uint64_t step) {
   DP_CHECK(!saving_.under_way());
   const bool partial = history_.partial();
   schedule_.begun(turn.now_ns(), steps);
@@ -60,7 +60,8 @@ void Checkpoints::begin(Turn& turn, uint64_t steps, bool at_rest) {
                         .folder = saving_.folder,
                         .base = saving_.base,
                         .partial_epoch = partial ? history_.accounts().back().epoch : 0,
-                        .partial_shards = partial ? history_.accounts().back().shards : 0};
+                        .partial_shards = partial ? history_.accounts().back().shards : 0,
+                        .step = step};
   for_each_owner(members_, ownership_.view(), [&](uint32_t, const Member& member) {
     saving_.outbox.put(turn.now_ns(), member, save);
     turn.send(member, save, turn.next_request());

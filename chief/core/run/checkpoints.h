@@ -75,7 +75,8 @@ class Checkpoints {
 
   /// Asks all owners to write their images. Requires that no checkpoint is being written.
   /// `at_rest`: no shard is leased; only then can the images hold exactly the best variables.
-  void begin(Turn& turn, uint64_t steps, bool at_rest);
+  /// `step`: in synchronous training, the next step of all partitions; otherwise 0.
+  void begin(Turn& turn, uint64_t steps, bool at_rest, uint64_t step);
   /// Handles the answer of an owner: its images are written, or could not be written. The last
   /// answer begins the writing of the manifest.
   SaveResult on_saved(Turn& turn, const Member& member, wire::Saved&& saved);

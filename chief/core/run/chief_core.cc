@@ -68,6 +68,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   if (std::exchange(member->silent, false)) on_back(turn, *member);
   handle(turn, *member, std::move(message));
   lifecycle_.raise_floor(turn);
+  lifecycle_.commit_step(turn);
 }
 
 void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
@@ -83,6 +84,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   lifecycle_.check_rounds(turn);
   lifecycle_.raise_floor(turn);
   if (!ending()) lifecycle_.check_save(turn);
+  lifecycle_.commit_step(turn);
   if (gathering() && !lifecycle_.stop_overdue(turn) &&
       lifecycle_.phases().lasted_ns(turn) > config_.start_timeout_ns) {
     lifecycle_.fail(turn, recovery_.missing_ps());
@@ -241,6 +243,10 @@ bool ChiefCore::handle_of_ps(Turn& turn, Member& member, wire::Message& message)
     on_adopted(turn, member, *adopted);
   } else if (auto* status = std::get_if<wire::StatusReply>(&body)) {
     lifecycle_.on_status(turn, member, std::move(*status));
+  } else if (auto* staged = std::get_if<wire::Staged>(&body)) {
+    lifecycle_.on_staged(member, message.envelope.view, std::move(*staged));
+  } else if (const auto* committed = std::get_if<wire::Committed>(&body)) {
+    lifecycle_.on_committed(turn, member, *committed);
   } else if (auto* frozen = std::get_if<wire::Frozen>(&body)) {
     const auto failure = moves_.on_frozen(turn, member, std::move(*frozen),
                                           std::move(message.values), lifecycle_.adopt_request());
@@ -447,6 +453,7 @@ void ChiefCore::on_ps_lost(Turn& turn, Member& member, const std::string& why) {
     // This comes before a view that may follow, so that it does not interrupt what that view
     // begins.
     lifecycle_.interrupt(turn, str(member.name(), " was lost"));
+    if (lifecycle_.all_return()) return return_all(turn);
   }
   if (loss.ends_move) return cancel_move(turn, str(member.name(), " was lost"));
   if (loss.partitions == 0) return;
@@ -454,6 +461,16 @@ void ChiefCore::on_ps_lost(Turn& turn, Member& member, const std::string& why) {
   // with their live owner; then no view is needed.
   if (ownership_.ready()) return publish_view(turn);
   if (ownership_.whole()) lifecycle_.continue_phase(turn);
+}
+
+/// Returns all partitions to the newest checkpoint, because the steps since then are lost at some
+/// of them, and a step is applied at all partitions or at none.
+void ChiefCore::return_all(Turn& turn) {
+  defended(Defence::kChiefAllReturn);
+  if (moves_.under_way()) cancel_move(turn, "all partitions return to the newest checkpoint");
+  turn.outbox().drop<wire::Adopt>();
+  ownership_.take_back();
+  ownership_.invalidate();  // check_ps() restores them
 }
 
 void ChiefCore::on_ps_returned(Turn& turn, Member& member) {

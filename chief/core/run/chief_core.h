@@ -105,6 +105,7 @@ class ChiefCore {
   void on_adopted(Turn& turn, Member& member, const wire::Adopted& adopted);
   void on_ps_lost(Turn& turn, Member& member, const std::string& why);
   void on_ps_returned(Turn& turn, Member& member);
+  void return_all(Turn& turn);
   void restore(Turn& turn);
   void check_ps(Turn& turn);
   void check_moves(Turn& turn);

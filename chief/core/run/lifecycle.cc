@@ -20,6 +20,7 @@ Lifecycle::Lifecycle(const ChiefConfig& config, Membership& members, const Owner
       policy_(config, pass_, quarantine_),
       leasing_(config, members, pass_, quarantine_, policy_, evaluation_, prediction_),
       clocks_(config),
+      step_commits_(config),
       rounds_(config),
       checkpoints_(config, members, ownership, history_) {}
 
@@ -38,6 +39,14 @@ void Lifecycle::start(Turn& turn) {
   if (config_.mode == wire::Purpose::kTrain && history_.trained() && history_.evaluated())
     return finish(turn);
   history_.drop_partial();
+  if (step_commits_.enabled() && config_.joining.in_order) {
+    return fail(turn, Error{ErrorCode::kUnsupported,
+                            "mode \"sync\" needs files that can be read from several places, but "
+                            "this one can only be read from its start",
+                            config_.train_files.empty() ? "" : config_.train_files.front().path,
+                            "decompress the file, divide it into several files, or set train.mode "
+                            "= \"async\""});
+  }
   if (pass_.no_input()) fail(turn, Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
 }
 
@@ -57,19 +66,22 @@ wire::Adopt Lifecycle::adopt_request() const {
 
 bool Lifecycle::may_move(const Turn& turn) const {
   return phases_.leasing() && !ending_.stop_requested() && ownership_.whole() &&
-         !checkpoints_.under_way() && !save_due(turn);
+         !checkpoints_.under_way() && !save_due(turn) && step_commits_.quiet();
 }
 
 // ---- changes of owners
 
 void Lifecycle::on_view_published(Turn& turn, bool rolled_back) {
   if (phases_.ending()) return;
+  step_commits_.on_view(ownership_.view().owners.size(), rolled_back);
   if (!begun_) {
     begun_ = true;
     return begin_work(turn);
   }
   interrupt(turn, "another view is published");
   if (rolled_back) {
+    // A replica continues with an earlier shard, before those that are leased now.
+    if (step_commits_.enabled() && pass_.trains()) leasing_.revoke_all(turn);
     reconcile(turn);
   } else {
     continue_phase(turn);
@@ -166,6 +178,33 @@ void Lifecycle::repeat_floor(Turn& turn, const Member& member) {
     turn.send(member, clocks_.floor_for(member.incarnation()));
 }
 
+void Lifecycle::on_staged(const Member& member, ViewId view, wire::Staged&& staged) {
+  const auto owner = ownership_.owner_number(ps_key(member));
+  if (!owner || view != ownership_.view().id) return defended(Defence::kChiefStagedLate);
+  step_commits_.take(*owner, std::move(staged));
+}
+
+void Lifecycle::on_committed(Turn& turn, const Member& member, const wire::Committed& committed) {
+  if (!step_commits_.on_committed(turn, member, committed)) return;
+  // These have waited for the step.
+  if (phases_.in_round() && !rounds_.waits()) begin_round(turn);
+  check_save(turn);
+}
+
+void Lifecycle::commit_step(Turn& turn) {
+  if (!step_commits_.enabled() || !phases_.training() || !settled() || ending_.stop_requested() ||
+      save_due(turn)) {
+    return;
+  }
+  auto commit = step_commits_.due(pass_.table());
+  if (!commit) return fail(turn, std::move(commit).error());
+  if (!*commit) return;
+  for_each_owner(members_, ownership_.view(), [&](uint32_t, const Member& member) {
+    step_commits_.sent(turn, member, **commit);
+    turn.send(member, **commit, turn.next_request());
+  });
+}
+
 void Lifecycle::take_back_leases(Turn& turn, Member& member, bool died) {
   clocks_.forget(member.incarnation());
   handle(turn, leasing_.leave(turn, member, died));
@@ -182,7 +221,15 @@ void Lifecycle::check_idle_leases(Turn& turn) {
   if (!phases_.leasing()) return;
   const bool bounded = clocks_.are_bounded() && pass_.trains();
   // A worker that waits for the floor makes no progress. Only the slowest ones are at fault.
-  leasing_.revoke_idle(turn, /*stalled=*/!bounded);
+  // The same holds for a replica that waits for its step.
+  const bool synchronous = step_commits_.enabled() && pass_.trains();
+  leasing_.revoke_idle(turn, /*stalled=*/!bounded && !synchronous);
+  if (synchronous) {
+    for (const uint32_t shard : step_commits_.stalled(turn, pass_.table())) {
+      defended(Defence::kChiefReplicaStalls);
+      leasing_.revoke_all(turn, shard);
+    }
+  }
   if (!bounded) return;
   for (const Incarnation worker : clocks_.slow(turn.now_ns(), pass_.table()))
     leasing_.revoke_all(turn, worker);
@@ -201,7 +248,8 @@ void Lifecycle::check_save(Turn& turn) {
   if (checkpoints_.under_way()) {
     if (checkpoints_.overdue(turn)) save_failed(turn, "it took too long");
   } else if (save_due(turn)) {
-    checkpoints_.begin(turn, pass_.steps(), phases_.saving());
+    checkpoints_.begin(turn, pass_.steps(), phases_.saving(),
+                       step_commits_.enabled() ? step_commits_.next() : 0);
   }
   if (phases_.saving() && ending_.stop_overdue(turn)) {
     checkpoints_.stop_schedule(turn, pass_.steps());  // so that no other one begins
@@ -213,7 +261,7 @@ void Lifecycle::check_save(Turn& turn) {
 /// checkpoint seals them.
 bool Lifecycle::save_due(const Turn& turn) const {
   return settled() && config_.mode == wire::Purpose::kTrain && phases_.may_save() &&
-         checkpoints_.due(turn, pass_.steps());
+         step_commits_.quiet() && checkpoints_.due(turn, pass_.steps());
 }
 
 void Lifecycle::on_saved(Turn& turn, const Member& member, wire::Saved&& saved) {
@@ -278,6 +326,7 @@ void Lifecycle::after_save(Turn& turn, const std::string& error) {
 void Lifecycle::check_rounds(Turn& turn) {
   if (config_.job.train.steps > 0 && phases_.training()) check_pass_end(turn);
   if (rounds_.due(turn) && phases_.in_round()) begin_round(turn);
+  turn.repeat(step_commits_.outbox(), members_);
 }
 
 void Lifecycle::check_limits(Turn& turn) {
@@ -350,6 +399,7 @@ void Lifecycle::fail(Turn& turn, Error error) {
 
 void Lifecycle::begin_stop(Turn& turn, const std::string& reason) {
   turn.outbox().clear();
+  step_commits_.outbox().clear();
   checkpoints_.drop();
   phases_.enter(turn, Phase::kStopping);
   bool waiting = false;

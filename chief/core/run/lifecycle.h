@@ -27,6 +27,7 @@
 #include "chief/core/work/quarantine.h"
 #include "chief/core/work/quarantine_policy.h"
 #include "chief/core/work/rounds.h"
+#include "chief/core/work/step_commits.h"
 
 namespace downpour::chief {
 
@@ -42,6 +43,9 @@ class Lifecycle {
   const History& history() const { return history_; }
   const Pass& pass() const { return pass_; }
   uint64_t staleness_floor() const { return clocks_.floor(); }
+  /// Returns true if the loss of a ps returns all partitions to the newest checkpoint, and not only
+  /// the lost ones.
+  bool all_return() const { return begun_ && step_commits_.enabled(); }
   Checkpoints& checkpoints() { return checkpoints_; }
   /// Returns true after the first view was published: work has begun.
   bool begun() const { return begun_; }
@@ -102,6 +106,9 @@ class Lifecycle {
   void on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
   void on_clock(const Turn& turn, const Member& member, const wire::Clock& clock);
   void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
+  /// `view`: under which the parts are staged.
+  void on_staged(const Member& member, ViewId view, wire::Staged&& staged);
+  void on_committed(Turn& turn, const Member& member, const wire::Committed& committed);
   void on_saved(Turn& turn, const Member& member, wire::Saved&& saved);
   void on_published(Turn& turn, ViewId checkpoint, const Result<void>& result);
   /// Ends all leases of a member that is silent, replaced or gone. `died`: its death counts as a
@@ -118,6 +125,8 @@ class Lifecycle {
   /// Publishes the floor of bounded staleness to all workers if it has risen, because of a report
   /// or because a lease has ended. Must be called last in each event.
   void raise_floor(Turn& turn);
+  /// Commits the step that all ps have staged, if there is one. Must be called last in each event.
+  void commit_step(Turn& turn);
   /// Sends the floor to one worker. Called for each heartbeat and each grant, because a message may
   /// have been lost, and because a worker that hears nothing discards what it has pulled.
   void repeat_floor(Turn& turn, const Member& member);
@@ -206,6 +215,7 @@ class Lifecycle {
   PredictionRun prediction_;
   Leasing leasing_;
   Clocks clocks_;
+  StepCommits step_commits_;
   Rounds rounds_;
   Checkpoints checkpoints_;
   Reconciliation reconciliation_;

@@ -22,6 +22,7 @@ void Lifecycle::begin_work(Turn& turn) {
     return want_save(turn);
   }
   if (history_.trained()) return begin_evaluation(turn);
+  if (checkpoints_.newest().images.empty()) step_commits_.begin_empty();
   // Partitions from a checkpoint or an earlier chief may hold part of the epoch, so ask them first.
   begin_epoch(turn, pass_.earlier_leases() || !checkpoints_.newest().images.empty());
 }
@@ -46,6 +47,8 @@ bool Lifecycle::open_epoch(Turn& turn) {
   history_.begin_epoch();
   report_.begin_epoch(turn);
   rounds_.forget_void();
+  clocks_.begin_pass(turn.now_ns());
+  step_commits_.begin_pass(turn.now_ns());
   const bool opened = open_pass(turn, {.purpose = wire::Purpose::kTrain,
                                        .shard = {history_.epoch(), 0},
                                        .plan_hash = config_.plan_hash});
@@ -130,6 +133,9 @@ void Lifecycle::begin_prediction(Turn& turn) {
 void Lifecycle::begin_round(Turn& turn) {
   rounds_.cancel_repeat();
   if (!settled()) return;  // begins when every partition has an owner again
+  // Begins when all partitions are at the same step. Otherwise a marker could reach some partitions
+  // before the step, and others after it.
+  if (!step_commits_.quiet()) return;
   const uint32_t epoch = phases_.reconciling() ? reconciliation_.epoch : history_.epoch();
   rounds_.begin(turn, epoch, pass_.extent_of(epoch, history_.accounts()), ownership_.view());
   quarantine_.begin_round();
@@ -167,6 +173,8 @@ void Lifecycle::end_round(Turn& turn) {
   Result<RoundOutcome> outcome = rounds_.current().judge();
   if (!outcome) return fail(turn, std::move(outcome).error());
   rounds_.forget_void();
+  if (auto taken = step_commits_.take_versions(*outcome); !taken)
+    return fail(turn, std::move(taken).error());
   // A ps that has missed Sealed still has the markers of sealed epochs.
   std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < history_.sealed(); });
   if (auto decided = policy_.decide(turn, *outcome); !decided)

@@ -24,6 +24,56 @@ void LeaseTable::split(uint32_t count, const std::vector<uint32_t>& stream_of) {
   }
 }
 
+void LeaseTable::split_among_replicas(uint32_t count) {
+  std::vector<uint32_t> replica_of(entries_.size());
+  for (uint32_t shard = 0; shard < replica_of.size(); ++shard) replica_of[shard] = shard % count;
+  split(count, replica_of);
+  of_replicas_ = true;
+  replica_open_.resize(count);
+  for (uint32_t replica = 0; replica < count; ++replica) replica_open_[replica] = replica;
+}
+
+std::optional<uint32_t> LeaseTable::first_open_of(uint32_t replica) const {
+  uint32_t& open = replica_open_[replica];
+  while (open < entries_.size() && entries_[open].state == ShardState::kEnded)
+    open += uint32_t(streams_.size());
+  return open < entries_.size() ? std::optional(open) : std::nullopt;
+}
+
+std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnation worker,
+                                                        uint32_t replicas_max) {
+  const auto held = uint32_t(
+      std::ranges::count_if(streams_, [&](const Stream& s) { return s.worker == worker; }));
+  const auto may_begin = [](const Stream& s) { return s.leased == 0 && !s.free.empty(); };
+  const auto may_read_ahead = [](const Stream& s) { return s.leased == 1 && !s.free.empty(); };
+  Stream* chosen = nullptr;
+  if (held > replicas_max) {
+    for (Stream& stream : streams_) {
+      if (stream.worker == worker && may_begin(stream)) {
+        stream.worker.reset();
+        return std::nullopt;
+      }
+    }
+  }
+  for (Stream& stream : streams_) {
+    if (chosen == nullptr && stream.worker == worker && may_begin(stream)) chosen = &stream;
+  }
+  for (Stream& stream : streams_) {
+    if (chosen == nullptr && !stream.worker && held < replicas_max && may_begin(stream))
+      chosen = &stream;
+  }
+  for (Stream& stream : streams_) {
+    if (chosen == nullptr && stream.worker == worker && held <= replicas_max &&
+        may_read_ahead(stream))
+      chosen = &stream;
+  }
+  if (chosen == nullptr) return std::nullopt;
+  const uint32_t shard = *chosen->free.begin();
+  take_free(shard);
+  begin_lease(shard);
+  return lease_of(shard, hand_out(now_ns, shard, worker));
+}
+
 void LeaseTable::grow(uint32_t count) {
   DP_CHECK(streams_.size() == 1, streams_.size());
   const auto first = uint32_t(entries_.size());
@@ -72,8 +122,7 @@ std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker,
   const uint32_t shard = *first;
   if (!suspects && is_suspect(shard)) return std::nullopt;  // streams are read in order
   take_free(shard);
-  ++leased_count_;
-  entries_[shard].state = ShardState::kLeased;
+  begin_lease(shard);
   return lease_of(shard, hand_out(now_ns, shard, worker));
 }
 
@@ -83,8 +132,7 @@ bool LeaseTable::take_up(int64_t now_ns, Incarnation worker, const wire::Lease& 
   ShardEntry& entry = entries_[shard];
   if (entry.state != ShardState::kFree || entry.attempt > 0) return false;
   take_free(shard);
-  ++leased_count_;
-  entry.state = ShardState::kLeased;
+  begin_lease(shard);
   entry.attempt = std::max(1U, lease.attempt) - 1;
   hand_out(now_ns, shard, worker);
   return true;
@@ -148,6 +196,7 @@ wire::Lease LeaseTable::lease_of(uint32_t shard, const Holder& holder) const {
   lease.shard.shard = shard;
   lease.attempt = holder.attempt;
   lease.first_batch = holder.first_batch;
+  if (of_replicas_) lease.replica = stream_of_[shard];
   return lease;
 }
 
@@ -202,6 +251,10 @@ void LeaseTable::reopen(uint32_t shard, uint32_t first_batch) {
   if (entry.state != ShardState::kEnded) return;
   --ended_count_;
   first_open_ = std::min(first_open_, shard);
+  if (of_replicas_) {
+    uint32_t& open = replica_open_[stream_of_[shard]];
+    open = std::min(open, shard);
+  }
   make_free(shard);
 }
 
@@ -209,6 +262,8 @@ void LeaseTable::release(uint32_t shard, Incarnation worker) {
   if (holder(shard, worker) == nullptr) return;
   leave_holder(shard, worker);
   if (entries_[shard].holders.empty()) make_free(shard);
+  if (of_replicas_ && stream_of(shard).leased == 0)
+    stream_of(shard).worker.reset();  // any worker may continue it
   if (held_count(worker) == 0) leave(worker);
 }
 
@@ -285,7 +340,15 @@ void LeaseTable::leave_holder(uint32_t shard, Incarnation worker) {
   if (it->second.empty()) held_.erase(it);
   ShardEntry& entry = entries_[shard];
   std::erase_if(entry.holders, [&](const Holder& holder) { return holder.worker == worker; });
-  if (entry.holders.empty()) --leased_count_;
+  if (!entry.holders.empty()) return;
+  --leased_count_;
+  --stream_of(shard).leased;
+}
+
+void LeaseTable::begin_lease(uint32_t shard) {
+  ++leased_count_;
+  ++stream_of(shard).leased;
+  entries_[shard].state = ShardState::kLeased;
 }
 
 void LeaseTable::make_free(uint32_t shard) {

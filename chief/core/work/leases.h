@@ -57,6 +57,18 @@ class LeaseTable {
   /// lease until the worker has released its last lease or leave() is called. Ending shards does
   /// not release it.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
+  /// Deals the shards to `count` replicas in turn, before the first lease: shard s belongs to
+  /// replica s modulo `count`. A replica is a stream whose shards are leased in ascending order, at
+  /// most two at a time, to one worker. A worker may hold several replicas.
+  void split_among_replicas(uint32_t count);
+  /// Leases the next shard of a replica that this worker holds; otherwise of one that no worker
+  /// holds, if the worker holds fewer than `replicas_max`; otherwise a second shard of a replica
+  /// that it holds, so that it can read ahead. A worker that holds more than `replicas_max` returns
+  /// a replica when it has no shard of it left.
+  std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
+                                              uint32_t replicas_max);
+  /// Returns the first shard of a replica that has not ended; none if all have ended.
+  std::optional<uint32_t> first_open_of(uint32_t replica) const;
   /// Appends `count` free shards to a pass whose length is not known yet. Requires at most one
   /// stream.
   void grow(uint32_t count);
@@ -158,11 +170,13 @@ class LeaseTable {
   struct Stream {
     std::set<uint32_t> free;  // leased in ascending order, so returned shards come before new ones
     std::optional<Incarnation> worker;
+    uint32_t leased = 0;  // shards
   };
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
   Stream* choose_stream(Incarnation worker, uint32_t index, bool fresh);
   bool is_begun(uint32_t shard) const { return entries_[shard].begun; }
   bool take_free(uint32_t shard);
+  void begin_lease(uint32_t shard);
   Holder& hand_out(int64_t now_ns, uint32_t shard, Incarnation worker);
   void leave_holder(uint32_t shard, Incarnation worker);
   void make_free(uint32_t shard);
@@ -172,6 +186,7 @@ class LeaseTable {
   std::vector<ShardEntry> entries_;
   std::vector<Stream> streams_{1};
   std::vector<uint32_t> stream_of_;  // by shard; empty: one stream that all workers share
+  bool of_replicas_ = false;         // each stream is a replica
   uint32_t free_count_ = 0;
   uint32_t begun_free_count_ = 0;  // how many of them have been begun
   std::map<Incarnation, std::set<uint32_t>> held_;
@@ -182,6 +197,7 @@ class LeaseTable {
   uint32_t backups_ = 0;
   uint64_t batches_acked_ = 0;
   mutable uint32_t first_open_ = 0;  // every shard below it has ended; advanced by first_open()
+  mutable std::vector<uint32_t> replica_open_;  // the same, by replica
 };
 
 }  // namespace downpour::chief

@@ -64,6 +64,8 @@ void Leasing::answer(Turn& turn, Member& member, RequestId id, wire::LeaseGrant&
 Result<void> Leasing::grant(Turn& turn, const Member& member, uint32_t wanted, const StepBase& base,
                             bool predicting, wire::LeaseGrant& grant) {
   const Incarnation who = member.incarnation();
+  if (pass_.trains() && config_.job.train.replicas)
+    return grant_replicas(turn, member, wanted, grant);
   DP_TRY_VOID(pass_.extend());
   // Near the end of a pass a worker gets at most its fair share of the free shards.
   const uint32_t workers = std::max(1U, members_.workers_live());
@@ -100,6 +102,22 @@ Result<void> Leasing::grant(Turn& turn, const Member& member, uint32_t wanted, c
   }
   if (table_.held_count(who) > 0) pass_.paces().busy(turn.now_ns(), who);
   return pass_.extend();
+}
+
+/// Grants shards of replicas, which are divided evenly among the live workers.
+Result<void> Leasing::grant_replicas(Turn& turn, const Member& member, uint32_t wanted,
+                                     wire::LeaseGrant& grant) {
+  const uint32_t workers = std::max(1U, members_.workers_live());
+  const auto replicas = uint32_t(*config_.job.train.replicas);
+  const uint32_t fair = (replicas + workers - 1) / workers;
+  for (; wanted > 0; --wanted) {
+    const auto lease = table_.grant_of_replica(turn.now_ns(), member.incarnation(), fair);
+    if (!lease) break;
+    hand_over(turn, member, *lease, false, grant);
+  }
+  if (table_.held_count(member.incarnation()) > 0)
+    pass_.paces().busy(turn.now_ns(), member.incarnation());
+  return {};
 }
 
 void Leasing::hand_over(Turn& turn, const Member& member, wire::Lease lease, bool backup,

@@ -74,6 +74,8 @@ class Leasing {
   Result<void> take_lacking(Turn& turn, const RoundOutcome& outcome);
 
  private:
+  Result<void> grant_replicas(Turn& turn, const Member& member, uint32_t wanted,
+                              wire::LeaseGrant& grant);
   void hand_over(Turn& turn, const Member& member, wire::Lease lease, bool backup,
                  wire::LeaseGrant& grant);
   void log_lease(Turn& turn, const Member& member, const wire::Lease& lease, bool backup);

@@ -12,7 +12,7 @@
 namespace downpour::ps {
 namespace {
 
-constexpr size_t kPartStatuses = size_t(wire::PartStatus::kQuarantined) + 1;
+constexpr size_t kPartStatuses = size_t(wire::PartStatus::kOtherStep) + 1;
 constexpr uint32_t kBits = 4;
 constexpr uint32_t kPartitions = 1U << kBits;
 constexpr uint32_t kShards = 6;

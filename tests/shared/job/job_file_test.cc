@@ -106,7 +106,7 @@ TEST_CASE("cache and memory of the input are read, printed and not frozen", "[jo
 
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
-       {"train.mode = \"sync\"", "train.global_batch_size = 64", "train.replicas = 2",
+       {"train.mode = \"local\"", "train.global_batch_size = 64", "train.backups = 2",
         "train.max_time = \"6h\"", "optimizer.schedule = { type = \"cosine\" }",
         "optimizer.clip = { norm = 1.0 }", "data.fields.x = { encoding = \"jpeg\" }",
         "eval.early_stop = { metric = \"auc\" }", "eval.every = \"5m\"", "eval.every = 1000",
@@ -117,6 +117,30 @@ TEST_CASE("keys and values that are planned but not implemented are rejected as 
     CHECK(error.id == "DP-2105");
     CHECK(error.what.find("` is not available in this version") != std::string::npos);
     CHECK(error.where.starts_with("/jobs/job.toml:4:"));
+    CHECK(exit_code(error.code) == 78);
+  }
+}
+
+TEST_CASE("synchronous training has a replica for each worker by default", "[job]") {
+  const Job pair = loaded(small_job("train.mode = \"sync\"\ncluster.workers = 2\n"));
+  CHECK(pair.train.mode == TrainMode::kSync);
+  CHECK(pair.train.replicas == 2U);
+  CHECK(job_from_toml(job_to_toml(pair), pair.base_dir)->train == pair.train);
+  const Job four =
+      loaded(small_job("train.mode = \"sync\"\ntrain.replicas = 4\ncluster.workers = 2\n"));
+  CHECK(four.train.replicas == 4U);
+  CHECK(frozen_differences(pair, four, false).empty());
+  CHECK(frozen_differences(pair, four, true).size() == 1);
+
+  const Error other = error_of(small_job("train.replicas = 4\n"));
+  CHECK(other.what == "mode \"async\" has no replicas");
+  CHECK(other.hint.find("train.mode = \"sync\"") != std::string::npos);
+  for (const char* line :
+       {"train.replicas = 0", "train.steps = 100", "train.quarantine = true",
+        "cluster.input_workers = 1", "data.sharding = \"file\"", "data.program = [\"cat\"]"}) {
+    const Error error = error_of(small_job(std::string("train.mode = \"sync\"\n") + line + "\n"));
+    INFO(line << " -> " << error.what);
+    CHECK(error.where.starts_with("/jobs/job.toml:"));
     CHECK(exit_code(error.code) == 78);
   }
 }
@@ -253,7 +277,7 @@ TEST_CASE("overrides are checked like the file", "[job]") {
   CHECK(error("train.epoch", "3").where == "--set train.epoch");
   CHECK(error("train.epoch", "3").hint == "did you mean `epochs`?");
   CHECK(error("train.epochs", "many").what == "`train.epochs` must be an integer, but is a string");
-  CHECK(error("train.mode", "sync").id == "DP-2105");
+  CHECK(error("train.mode", "local").id == "DP-2105");
   CHECK(error("", "1").id == "DP-2111");
   CHECK(error("train..epochs", "1").id == "DP-2103");
   CHECK(error("model.preset.x", "1").id == "DP-2111");

@@ -43,7 +43,7 @@ model     = { preset = "linear_regression", inputs = ["x"], target = "y" }
 optimizer = { type = "sgd", learning_rate = 0.01 }
 train     = { epochs = 5, mode = "sync", replicas = 4, global_batch_size = 256 }    # a replica is a thread group
 )toml",
-     "train.mode = \"sync\""},
+     "train.global_batch_size"},
     {R"toml(# 07 several machines from TF_CONFIG, workers only (worker 0 is chief, a ps thread in each)
 data      = { source = "/mnt/shared/part-*.csv", header = true, cache = "memory" }
 model     = { preset = "wide_deep", target = "label" }

@@ -365,10 +365,10 @@ TEST_CASE("golden frames of protocol 1 stay readable", "[wire]") {
   }
 }
 
-TEST_CASE("this build encodes a push exactly like the first release", "[wire]") {
+TEST_CASE("a push of the first release is read, without the fields that it did not have",
+          "[wire]") {
   const std::vector<uint8_t> golden =
       read_file(str(DP_SOURCE_DIR, "/tests/golden/wire/v1_Push.bin"));
-  CHECK(encoded(sample_push()) == golden);
   const Result<Message> out = decoded(golden, payloads_of(sample_push()));
   REQUIRE(out);
   CHECK(out->body == sample_push().body);

@@ -93,6 +93,7 @@ class RandomMessages {
       out.quarantined_batches.push_back(batch);
     }
     out.single_step = coin();
+    out.replica = number();
     return out;
   }
   plan::FileInfo file() {
@@ -112,6 +113,14 @@ class RandomMessages {
             coin() ? view() : ViewId{}};
   }
   BatchId batch() { return {number(), number(), number()}; }
+  std::vector<StepPart> step_parts() {
+    std::vector<StepPart> out;
+    for (uint32_t replica = 0, n = uint32_t(few()); n > 0; --n) {
+      replica += 1 + uint32_t(rng_.below(9));
+      out.push_back({replica, batch()});
+    }
+    return out;
+  }
   std::vector<QuarantineMarker> markers() {
     return list([&] { return QuarantineMarker{batch(), coin(), coin(), coin()}; });
   }
@@ -263,7 +272,7 @@ class RandomMessages {
       case Kind::kStatusReply:
         return status_reply();
       case Kind::kSave:
-        return Save{view(), text(1), coin() ? view() : ViewId{}, number(), number()};
+        return Save{view(), text(1), coin() ? view() : ViewId{}, number(), number(), word()};
       case Kind::kSaved:
         return Saved{view(), coin(), prose(), list([&] { return image(); }),
                      word(), coin(), number()};
@@ -310,6 +319,12 @@ class RandomMessages {
       }
       case Kind::kFloor:
         return Floor{word() >> 11, int64_t(word() >> 1)};
+      case Kind::kStaged:
+        return Staged{word() | 1, step_parts()};
+      case Kind::kCommit:
+        return Commit{word() | 1, step_parts()};
+      case Kind::kCommitted:
+        return Committed{word() | 1};
       case Kind::kReadFailed:
         return ReadFailed{word() | 1, code(), prose(), prose(), prose(), prose(), coin(), number()};
     }

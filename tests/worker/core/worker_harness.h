@@ -21,6 +21,7 @@ struct Harness {
   WorkerCore core;
   WorkerEffects fx;
   int64_t now_ns = 0;
+  uint32_t replicas = 0;  // of synchronous training; 0: not synchronous
   wire::Lease lease{.purpose = wire::Purpose::kTrain, .shard = {0, 3}, .plan_hash = 9};
   std::vector<TableSpec> tables{{.name = "w", .table_variables = {{.name = "w", .dim = 1}}}};
 
@@ -69,6 +70,7 @@ struct Harness {
                    {.tables = tables,
                     .in_flight = in_flight,
                     .staleness = staleness,
+                    .replicas = replicas,
                     .chief_silence_ns = 60 * kSecond},
                    fx);
     from(kChief, view(owners));

@@ -1,0 +1,110 @@
+#include "chief/core/work/step_commits.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/defence.h"
+
+namespace downpour::chief {
+namespace {
+
+const wire::StepPart* part_of(const wire::Staged& staged, uint32_t replica) {
+  const auto found = std::ranges::find(staged.parts, replica, &wire::StepPart::replica);
+  return found == staged.parts.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+StepCommits::StepCommits(const ChiefConfig& config)
+    : config_(config),
+      replicas_(config.mode == wire::Purpose::kTrain
+                    ? uint32_t(config.job.train.replicas.value_or(0))
+                    : 0),
+      outbox_(config.resend_ns) {}
+
+void StepCommits::on_view(size_t owners, bool rolled_back) {
+  staged_.assign(owners, {});
+  if (!rolled_back) return;
+  outbox_.clear();
+  next_ = 0;
+}
+
+Result<void> StepCommits::take_versions(const RoundOutcome& outcome) {
+  if (!enabled() || outcome.partitions.empty()) return {};
+  const auto [least, most] =
+      std::ranges::minmax_element(outcome.partitions, {}, &wire::PartitionStatus::version);
+  if (least->version != most->version) {
+    return Error{ErrorCode::kBug,
+                 str("partition ", least->partition, " is at step ", least->version,
+                     ", but partition ", most->partition, " is at step ", most->version)};
+  }
+  next_ = least->version + 1;
+  return {};
+}
+
+void StepCommits::take(uint32_t owner, wire::Staged&& staged) {
+  if (owner < staged_.size()) staged_[owner] = std::move(staged);
+}
+
+Result<std::optional<wire::Commit>> StepCommits::due(const LeaseTable& table) const {
+  const std::optional<wire::Commit> none;
+  if (next_ == 0 || !quiet() || staged_.empty()) return none;
+  wire::Commit commit{.step = next_, .parts = {}};
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
+    const std::optional<uint32_t> shard = table.first_open_of(replica);
+    if (!shard) continue;  // the replica is done
+    for (const wire::Staged& staged : staged_) {
+      const wire::StepPart* part = staged.step == next_ ? part_of(staged, replica) : nullptr;
+      if (part == nullptr) return none;
+      // The shard-end marker of an earlier shard is missing, or the part is of a lease that ended.
+      if (part->batch.shard_id() != ShardId{table.epoch(), *shard}) {
+        defended(Defence::kChiefStagedEarly);
+        return none;
+      }
+      if (commit.parts.empty() || commit.parts.back().replica != replica) {
+        commit.parts.push_back(*part);
+      } else if (commit.parts.back() != *part) {
+        return Error{ErrorCode::kBug,
+                     str("two ps have staged different batches of replica ", replica, " for step ",
+                         next_, ": ", part->batch, " and ", commit.parts.back().batch)};
+      }
+    }
+  }
+  if (commit.parts.empty()) return none;
+  return std::optional(std::move(commit));
+}
+
+void StepCommits::sent(const Turn& turn, const Member& to, const wire::Commit& commit) {
+  outbox_.put(turn.now_ns(), to, commit);
+}
+
+bool StepCommits::on_committed(const Turn& turn, const Member& by,
+                               const wire::Committed& committed) {
+  if (committed.step != next_ || !outbox_.waits_for(by)) return false;
+  outbox_.answered(by);
+  if (!quiet()) return false;
+  ++next_;
+  moved_ns_ = turn.now_ns();
+  return true;
+}
+
+std::vector<uint32_t> StepCommits::stalled(const Turn& turn, const LeaseTable& table) {
+  if (table.leased_count() == 0 || !quiet()) moved_ns_ = turn.now_ns();
+  std::vector<uint32_t> shards;
+  if (turn.now_ns() - moved_ns_ <= config_.lease_stall_ns) return shards;
+  moved_ns_ = turn.now_ns();
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
+    const std::optional<uint32_t> shard = table.first_open_of(replica);
+    if (!shard) continue;
+    const bool everywhere = std::ranges::all_of(staged_, [&](const wire::Staged& staged) {
+      const wire::StepPart* part = staged.step == next_ ? part_of(staged, replica) : nullptr;
+      return part != nullptr && part->batch.shard_id() == ShardId{table.epoch(), *shard};
+    });
+    for (uint32_t s = *shard; !everywhere && s < table.shard_count(); s += replicas_) {
+      if (table.entry(s).state == ShardState::kLeased) shards.push_back(s);
+    }
+  }
+  return shards;
+}
+
+}  // namespace downpour::chief

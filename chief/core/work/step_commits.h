@@ -1,0 +1,65 @@
+// StepCommits: decides when a step of synchronous training is applied.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "chief/core/outbox.h"
+#include "chief/core/turn.h"
+#include "chief/core/work/completion.h"
+#include "chief/core/work/leases.h"
+
+namespace downpour::chief {
+
+/// A step applies the next batch of every replica that has shards left. The ps cores report which
+/// batches they have staged. The step is committed when every core has the batches of all replicas.
+/// All partitions are then at the same step, or some of them are one step behind because a Commit
+/// is on its way.
+class StepCommits {
+ public:
+  explicit StepCommits(const ChiefConfig& config);
+
+  bool enabled() const { return replicas_ > 0; }
+  /// Returns true if no Commit waits for an answer: all partitions are at the same step.
+  bool quiet() const { return outbox_.empty(); }
+  Outbox& outbox() { return outbox_; }
+  /// Returns the next step; 0 before it is known.
+  uint64_t next() const { return next_; }
+
+  /// Forgets all reports, because a view is published. `rolled_back`: all partitions have returned
+  /// to a checkpoint, whose step is not known yet.
+  void on_view(size_t owners, bool rolled_back);
+  /// Begins a pass of the training: the time for which a step has waited counts from now on.
+  void begin_pass(int64_t now_ns) { moved_ns_ = std::max(moved_ns_, now_ns); }
+  /// All partitions begin empty, at step 1.
+  void begin_empty() { next_ = 1; }
+  /// Takes the step from the versions in a round. Error kBug if the partitions differ.
+  Result<void> take_versions(const RoundOutcome& outcome);
+  /// Takes the report of an owner under the current view.
+  void take(uint32_t owner, wire::Staged&& staged);
+  /// Returns the Commit that is due: every owner has staged the next batch of every replica that
+  /// has shards left. The caller sends it to all owners. Error kBug if two owners have staged
+  /// different batches of a replica.
+  Result<std::optional<wire::Commit>> due(const LeaseTable& table) const;
+  /// Records that a Commit was sent to a member.
+  void sent(const Turn& turn, const Member& to, const wire::Commit& commit);
+  /// Takes an answer. Returns true if it was the last one that was missing.
+  bool on_committed(const Turn& turn, const Member& by, const wire::Committed& committed);
+
+  /// Returns the leased shards of the replicas for which a step has waited for longer than
+  /// ChiefConfig::lease_stall_ns. Their leases must end.
+  std::vector<uint32_t> stalled(const Turn& turn, const LeaseTable& table);
+
+ private:
+  const ChiefConfig& config_;
+  uint32_t replicas_;
+  uint64_t next_ = 0;
+  std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet
+  Outbox outbox_;
+  // When a step was last committed, no shard was leased, stalled() found some, or a pass began.
+  int64_t moved_ns_ = 0;
+};
+
+}  // namespace downpour::chief

@@ -1,0 +1,166 @@
+#include "ps/core/commits.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/defence.h"
+
+namespace downpour::ps {
+
+/// Returns the step that all owned partitions apply next; 0 if they differ, or if there are none.
+uint64_t Commits::next_step() const {
+  uint64_t step = 0;
+  bool differ = false;
+  for_each(partitions_.owned(), [&](PartitionId p) {
+    const uint64_t here = partitions_.next_steps()[raw(p)];
+    differ = differ || (step != 0 && step != here);
+    step = here;
+  });
+  return differ ? 0 : step;
+}
+
+Result<void> Commits::check(const wire::Push& push) const {
+  if (push.end) return {};
+  if (push.replica >= config_.steps->replicas) {
+    return malformed(
+        str("a batch of replica ", push.replica, ", but the job has ", config_.steps->replicas));
+  }
+  if (push.step == 0 && !push.quarantined) return malformed("a batch without a step");
+  return {};
+}
+
+bool Commits::is_next(const wire::Push& push, PartitionId p) const {
+  return push.quarantined || push.step == partitions_.next_steps()[raw(p)];
+}
+
+Result<StepStage::Added> Commits::stage(PeerKey from, RequestId request, const wire::Push& push,
+                                        const Bits& covered, const Bits& parts,
+                                        std::vector<StagedPush::Payload> payloads, Turn& turn) {
+  const bool had_all = stage_.has(push.replica, push.batch, partitions_.owned());
+  const StepStage::Added added =
+      stage_.add(from, request, push, covered, parts, std::move(payloads));
+  if (added == StepStage::Added::kFull) {
+    return Error{ErrorCode::kUnavailable,
+                 str("the parts of a step need more than the ", config_.limits.step_bytes_max >> 20,
+                     " MiB that a ps core may stage; lower train.replicas or use more ps")};
+  }
+  const bool completes = !had_all && stage_.has(push.replica, push.batch, partitions_.owned());
+  if (completes && stage_.complete(partitions_.owned()).size() >= expected_) report(turn);
+  return added;
+}
+
+void Commits::on_shard_end(Turn& turn) {
+  expected_ = 0;
+  report(turn);
+}
+
+void Commits::report(Turn& turn) const {
+  if (stage_.empty()) return;
+  wire::Staged staged{.step = next_step(), .parts = stage_.complete(partitions_.owned())};
+  if (staged.step != 0 && !staged.parts.empty())
+    turn.send(kChiefPeer, RequestId{}, std::move(staged));
+}
+
+void Commits::clear() {
+  stage_.clear();
+  waiting_.reset();
+  last_ = {};
+  expected_ = 0;
+}
+
+void Commits::on_markers() {
+  if (!enabled()) return;
+  const QuarantineMarkers& markers = partitions_.markers();
+  stage_.keep([&](const StagedReplica& staged) {
+    bool agrees = true;
+    for_each(staged.covered, [&](PartitionId p) {
+      agrees = agrees && markers.quarantines(staged.batch, p) == staged.quarantined &&
+               markers.quarantined_count(staged.batch.shard_id(), p) == staged.batches_quarantined;
+    });
+    if (!agrees) defended(Defence::kPsStepMarker);
+    return agrees;
+  });
+}
+
+void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
+  const uint64_t next = next_step();
+  const bool applied = none(partitions_.owned()) || commit.step + 1 == next;
+  if (applied && last_.step == commit.step && last_ != commit) {
+    stats_.keep_failure(
+        Error{ErrorCode::kBug,
+              str("step ", commit.step, " was committed twice, with different batches")});
+    return;
+  }
+  if (applied) {
+    if (last_.step == commit.step) defended(Defence::kPsCommitRepeated);
+    return turn.send(kChiefPeer, envelope.request, wire::Committed{commit.step});
+  }
+  if (envelope.view != session_.view().id || commit.step != next || !applies(commit)) {
+    return defended(Defence::kPsCommitLate);
+  }
+  if (saving_.waits()) {
+    defended(Defence::kPsCommitWaits);
+    waiting_ = {envelope, commit};
+    return;
+  }
+  apply(commit, turn);
+  if (!stats_.failure) turn.send(kChiefPeer, envelope.request, wire::Committed{commit.step});
+}
+
+void Commits::continue_after_copy(Turn& turn) {
+  if (!waiting_ || saving_.waits()) return;
+  const Waiting waiting = *std::exchange(waiting_, std::nullopt);
+  on_commit(waiting.envelope, waiting.commit, turn);
+}
+
+/// Returns whether every part of the step is staged at all partitions, and all are served.
+bool Commits::applies(const wire::Commit& commit) const {
+  if (partitions_.owned() != partitions_.serving()) return false;
+  return std::ranges::all_of(commit.parts, [&](const wire::StepPart& part) {
+    return stage_.has(part.replica, part.batch, partitions_.owned());
+  });
+}
+
+void Commits::apply(const wire::Commit& commit, Turn& turn) {
+  const Bits& owned = partitions_.owned();
+  std::vector<const StagedReplica*> replicas;
+  double divisor = 0;
+  for (const wire::StepPart& part : commit.parts) {
+    replicas.push_back(stage_.find(part.replica));
+    const StagedReplica& staged = *replicas.back();
+    if (config_.steps->mean && !staged.pushes.front().metrics.empty())
+      divisor += staged.pushes.front().metrics.front().weight;
+  }
+  const Piece& sum = sum_.of(replicas, divisor);
+  if (Result<void> room = memory_.make_room({sum}); !room) {
+    return stats_.keep_failure(room);
+  }
+  ps::apply(partitions_, sum, nullptr);
+  Watermarks& watermarks = partitions_.watermarks();
+  for (const StagedReplica* staged : replicas) {
+    watermarks.advance(staged->batch, owned, staged->records, staged->records_hash, staged->from);
+    const PartitionId p{staged->batch.shard % partitions_.count()};
+    for (const StagedPush& push : staged->pushes) {
+      if (!push.metrics.empty() && contains(push.parts, p))
+        watermarks.add_metrics(staged->batch.epoch, p, push.metrics);
+    }
+    stats_.staleness[0] += count(owned);
+  }
+  partitions_.step(owned);
+  for (const StagedReplica* staged : replicas) {
+    for (const StagedReplica::Waiting& waiting : staged->waiting) {
+      turn.send(waiting.from, waiting.request,
+                wire::PushReply{.batch = staged->batch,
+                                .applied = {waiting.covered},
+                                .others = {},
+                                .view = session_.view().id});
+    }
+  }
+  // A part that is staged and not committed was computed for the step that is over.
+  for (const wire::StepPart& part : commit.parts) stage_.erase(part.replica);
+  stage_.keep([](const StagedReplica& staged) { return staged.quarantined; });
+  last_ = commit;
+  expected_ = commit.parts.size();
+}
+
+}  // namespace downpour::ps

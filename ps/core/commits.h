@@ -1,0 +1,95 @@
+// Commits: stages the parts of synchronous steps, and applies a step when the chief says that every
+// partition has all of its parts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ps/core/events.h"
+#include "ps/core/partition.h"
+#include "ps/core/payload.h"
+#include "ps/core/ps_stats.h"
+#include "ps/core/row_memory.h"
+#include "ps/core/saving.h"
+#include "ps/core/session.h"
+#include "ps/core/step_stage.h"
+#include "ps/core/step_sum.h"
+#include "ps/core/turn.h"
+
+namespace downpour::ps {
+
+/// The step of a core is the version of its partitions plus one. A step is applied in two phases,
+/// because a worker that repeats a batch must pull the values that the first attempt has pulled. If
+/// each partition applied a step by itself, one partition could be past the step while another one
+/// still needs a part of it.
+class Commits {
+ public:
+  /// Keeps the references.
+  Commits(const PsConfig& config, Partitions& partitions, const Session& session, RowMemory& memory,
+          const Saving& saving, PsStats& stats)
+      : config_(config),
+        partitions_(partitions),
+        session_(session),
+        memory_(memory),
+        saving_(saving),
+        stats_(stats),
+        stage_(config.limits),
+        sum_(partitions) {}
+
+  /// Returns whether the job trains synchronously. Otherwise nothing is staged.
+  bool enabled() const { return config_.steps.has_value(); }
+  const StepStage& stage() const { return stage_; }
+
+  /// Returns why the push cannot belong to any step.
+  Result<void> check(const wire::Push& push) const;
+  /// Returns whether `p` would apply this push in its next step.
+  bool is_next(const wire::Push& push, PartitionId p) const;
+  /// Stages the parts that are whole, or repeats them without a payload if has() is true. Error
+  /// kUnavailable: the staged parts need too much memory.
+  Result<StepStage::Added> stage(PeerKey from, RequestId request, const wire::Push& push,
+                                 const Bits& covered, const Bits& parts,
+                                 std::vector<StagedPush::Payload> payloads, Turn& turn);
+  bool has(const wire::Push& push, const Bits& parts) const {
+    return stage_.has(push.replica, push.batch, parts);
+  }
+
+  /// Applies the step, or answers if it is already applied. A step for which something is missing
+  /// is ignored: the chief repeats the request, or returns all partitions to a checkpoint. While
+  /// partitions are copied for a checkpoint, the step waits, so that all images are of one step.
+  void on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
+  /// Applies the step that waited for a checkpoint. Called after each copy.
+  void continue_after_copy(Turn& turn);
+  /// Tells the chief what is staged: when the view changes, and with each heartbeat.
+  void report(Turn& turn) const;
+  /// A shard has ended, so the next step may have fewer replicas than the last one.
+  void on_shard_end(Turn& turn);
+  /// Drops what is staged, because partitions were adopted or dropped.
+  void clear();
+  /// Drops the parts that disagree with new quarantine markers.
+  void on_markers();
+
+ private:
+  uint64_t next_step() const;
+  bool applies(const wire::Commit& commit) const;
+  void apply(const wire::Commit& commit, Turn& turn);
+
+  const PsConfig& config_;
+  Partitions& partitions_;
+  const Session& session_;
+  RowMemory& memory_;
+  const Saving& saving_;
+  PsStats& stats_;
+  StepStage stage_;
+  StepSum sum_;
+  wire::Commit last_;    // the newest one that was applied; step 0: none
+  size_t expected_ = 0;  // a report is due when so many replicas are complete
+  /// A commit that waits for the copies of a checkpoint.
+  struct Waiting {
+    wire::Envelope envelope;
+    wire::Commit commit;
+  };
+  std::optional<Waiting> waiting_;
+};
+
+}  // namespace downpour::ps

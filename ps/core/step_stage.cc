@@ -1,0 +1,98 @@
+#include "ps/core/step_stage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/defence.h"
+
+namespace downpour::ps {
+namespace {
+
+uint64_t bytes_of(const std::vector<StagedPush::Payload>& payloads) {
+  uint64_t bytes = 0;
+  for (const StagedPush::Payload& payload : payloads)
+    bytes += payload.keys.size() + payload.values.size();
+  return bytes;
+}
+
+}  // namespace
+
+StepStage::Added StepStage::add(PeerKey from, RequestId request, const wire::Push& push,
+                                const Bits& covered, const Bits& parts,
+                                std::vector<StagedPush::Payload> payloads) {
+  const auto there = replicas_.find(push.replica);
+  if (there != replicas_.end() && there->second.batch != push.batch) {
+    if (there->second.batch < push.batch) return Added::kOtherBatch;
+    defended(Defence::kPsStepReplaced);
+    erase(push.replica);
+  }
+  const uint64_t bytes = bytes_of(payloads);
+  if (bytes_ + bytes > limits_.step_bytes_max) return Added::kFull;
+  StagedReplica& replica = replicas_[push.replica];
+  if (replica.pushes.empty()) {
+    replica.batch = push.batch;
+    replica.quarantined = push.quarantined;
+    replica.batches_quarantined = push.batches_quarantined;
+    replica.records = push.records;
+    replica.records_hash = push.records_hash;
+    replica.from = from;
+    replica.covered.assign(parts.size(), 0);
+  }
+  const auto waiting =
+      std::ranges::find_if(replica.waiting, [&](const StagedReplica::Waiting& known) {
+        return known.from == from && known.covered == parts;
+      });
+  if (waiting != replica.waiting.end()) {
+    waiting->request = request;
+  } else if (replica.waiting.size() < limits_.stages_max) {  // otherwise the worker asks again
+    replica.waiting.push_back({from, request, parts});
+  }
+  Bits fresh = parts;
+  for (size_t w = 0; w < fresh.size(); ++w) fresh[w] &= ~replica.covered[w];
+  if (none(fresh)) {
+    defended(Defence::kPsStepStagedAgain);
+    return Added::kStaged;
+  }
+  defended(Defence::kPsStepStaged);
+  for (size_t w = 0; w < fresh.size(); ++w) replica.covered[w] |= fresh[w];
+  const bool whole = fresh == covered;
+  replica.pushes.push_back({.parts = std::move(fresh),
+                            .whole = whole,
+                            .payloads = std::move(payloads),
+                            .metrics = push.metrics});
+  bytes_ += bytes;
+  return Added::kStaged;
+}
+
+bool StepStage::has(uint32_t replica, BatchId batch, const Bits& parts) const {
+  const StagedReplica* staged = find(replica);
+  return staged != nullptr && staged->batch == batch && within(parts, staged->covered);
+}
+
+std::vector<wire::StepPart> StepStage::complete(const Bits& owned) const {
+  std::vector<wire::StepPart> parts;
+  for (const auto& [replica, staged] : replicas_) {
+    if (within(owned, staged.covered)) parts.push_back({replica, staged.batch});
+  }
+  return parts;
+}
+
+const StagedReplica* StepStage::find(uint32_t replica) const {
+  const auto staged = replicas_.find(replica);
+  return staged == replicas_.end() ? nullptr : &staged->second;
+}
+
+void StepStage::erase(uint32_t replica) {
+  const auto staged = replicas_.find(replica);
+  if (staged == replicas_.end()) return;
+  for (const StagedPush& push : staged->second.pushes) bytes_ -= bytes_of(push.payloads);
+  replicas_.erase(staged);
+}
+
+void StepStage::clear() {
+  if (!replicas_.empty()) defended(Defence::kPsStepCleared);
+  replicas_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace downpour::ps

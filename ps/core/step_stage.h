@@ -1,0 +1,92 @@
+// StepStage: the parts of the next synchronous step that have arrived at a ps core, and the workers
+// that wait for the step.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "ps/core/bits.h"
+#include "ps/core/events.h"
+#include "ps/core/payload.h"
+#include "shared/base/bytes.h"
+
+namespace downpour::ps {
+
+/// A push, or a part of a push, that waits for its step. The payload stays in the receive buffers.
+struct StagedPush {
+  struct Payload {
+    std::vector<wire::Section> sections;
+    Bytes keys, values;
+    std::vector<uint32_t> rows;  // of the keys; empty: look them up
+  };
+  Bits parts;          // the partitions of the push that had not staged the replica before
+  bool whole = false;  // these are all partitions of the push
+  std::vector<Payload> payloads;
+  std::vector<OutputSums> metrics;
+};
+
+/// What a core has of the batch that one replica contributes to the step.
+struct StagedReplica {
+  /// A push that is answered after the step.
+  struct Waiting {
+    PeerKey from = kChiefPeer;
+    RequestId request{};
+    Bits covered;
+  };
+  BatchId batch;
+  bool quarantined = false;
+  uint32_t batches_quarantined = 0;
+  uint32_t records = 0;
+  uint64_t records_hash = 0;
+  PeerKey from = kChiefPeer;  // of the first push
+  Bits covered;               // all partitions that have the batch
+  std::vector<StagedPush> pushes;
+  std::vector<Waiting> waiting;
+};
+
+/// Parts stay until their step is committed, or until the partitions of the core change. They are
+/// never dropped for their age or for memory, because another partition may already have committed
+/// the step.
+class StepStage {
+ public:
+  /// Keeps the reference.
+  explicit StepStage(const PsLimits& limits) : limits_(limits) {}
+
+  enum class Added : uint8_t {
+    kStaged,
+    kOtherBatch,  // the replica has staged a batch of an earlier shard
+    kFull,        // beyond PsLimits::step_bytes_max
+  };
+  /// Stages a push at the partitions `parts`, some or all of those that it covers. The push is
+  /// answered after the step. A repeated push only replaces its earlier request. A replica takes
+  /// its shards in ascending order, so a batch of an earlier shard replaces one of a later shard.
+  Added add(PeerKey from, RequestId request, const wire::Push& push, const Bits& covered,
+            const Bits& parts, std::vector<StagedPush::Payload> payloads);
+  /// Returns whether the replica has staged this batch at all partitions of `parts`.
+  bool has(uint32_t replica, BatchId batch, const Bits& parts) const;
+
+  /// Returns the staged parts that all partitions of `owned` have, ascending by replica.
+  std::vector<wire::StepPart> complete(const Bits& owned) const;
+  /// Returns null if the replica has staged nothing.
+  const StagedReplica* find(uint32_t replica) const;
+  bool empty() const { return replicas_.empty(); }
+  void erase(uint32_t replica);
+  void clear();
+  /// Erases the replicas for which wanted(StagedReplica) is false.
+  template <typename Wanted>
+  void keep(Wanted&& wanted) {
+    std::vector<uint32_t> gone;
+    for (const auto& [replica, staged] : replicas_) {
+      if (!wanted(staged)) gone.push_back(replica);
+    }
+    for (const uint32_t replica : gone) erase(replica);
+  }
+
+ private:
+  const PsLimits& limits_;
+  std::map<uint32_t, StagedReplica> replicas_;
+  uint64_t bytes_ = 0;  // of all payloads
+};
+
+}  // namespace downpour::ps

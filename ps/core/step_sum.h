@@ -1,0 +1,50 @@
+// StepSum: the sum of the gradients that the replicas contribute to a synchronous step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ps/core/partition.h"
+#include "ps/core/payload.h"
+#include "ps/core/step_stage.h"
+
+namespace downpour::ps {
+
+/// Adds gradients per key, in the order of the calls, so that the bits of the sum do not depend on
+/// how the gradients were divided among messages.
+class StepSum {
+ public:
+  /// Keeps the reference.
+  explicit StepSum(const Partitions& partitions) : partitions_(partitions) {}
+
+  /// Begins a sum of these replicas' gradients. `divisor`: divides the sum; 0: the sum stays as it
+  /// is. Returns the sum as a payload with each key once; it is valid until the next call.
+  const Piece& of(const std::vector<const StagedReplica*>& replicas, double divisor);
+
+ private:
+  /// The keys of one section of one payload, with their places among the unique keys.
+  struct Run {
+    const StagedPush* push = nullptr;
+    const uint8_t* keys = nullptr;
+    const uint8_t* values = nullptr;
+    uint32_t count = 0;
+    size_t first_place = 0;  // in places_
+  };
+  void collect(TableId table, const StagedPush& push, const StagedPush::Payload& payload);
+  void add_runs(const TableSpec& spec, float factor);
+  uint32_t place_of(uint64_t key, uint32_t row);
+  void grow_index();
+
+  const Partitions& partitions_;
+  std::vector<Run> runs_;         // of the current table
+  std::vector<uint32_t> places_;  // of the keys of all runs; kNoPlace: not of the push's parts
+  std::vector<uint32_t> index_;   // open addressing: place + 1 of a key; 0: free
+  std::vector<uint64_t> unique_;  // of the current table, in the order of their first use
+  std::vector<wire::Section> sections_;
+  std::vector<uint64_t> keys_;
+  std::vector<uint32_t> rows_;  // of keys_
+  std::vector<float> values_;
+  Piece sum_;
+};
+
+}  // namespace downpour::ps

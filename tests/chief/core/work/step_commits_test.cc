@@ -1,0 +1,123 @@
+#include "chief/core/work/step_commits.h"
+
+#include <catch2/catch.hpp>
+
+namespace downpour::chief {
+namespace {
+
+const wire::StepPart kPartA{0, {0, 0, 3}}, kPartB{1, {0, 1, 3}};
+
+// Two replicas with two shards each, and a view of two owners at step 7.
+struct Job {
+  Job() {
+    config.job.train.replicas = 2;
+    config.lease_stall_ns = 60 * kSecond;
+    table.split_among_replicas(2);
+    commits.emplace(config);
+    commits->on_view(2, true);
+    RoundOutcome outcome;
+    outcome.partitions = {{.partition = PartitionId{0}, .version = 6},
+                          {.partition = PartitionId{1}, .version = 6}};
+    REQUIRE(commits->take_versions(outcome));
+  }
+  std::optional<wire::Commit> due() const { return *commits->due(table); }
+  ChiefConfig config;
+  wire::View view;
+  LeaseTable table{wire::Lease{}, 4};
+  std::optional<StepCommits> commits;
+};
+
+TEST_CASE("a step is due when every owner has staged every replica", "[chief]") {
+  Job job;
+  CHECK(job.commits->next() == 7);
+  job.commits->take(0, {7, {kPartA, kPartB}});
+  CHECK_FALSE(job.due());
+  job.commits->take(1, {7, {kPartB}});
+  CHECK_FALSE(job.due());
+  job.commits->take(1, {6, {kPartA, kPartB}});  // a late report
+  CHECK_FALSE(job.due());
+  job.commits->take(1, {7, {kPartA, kPartB}});
+  CHECK(job.due() == wire::Commit{7, {kPartA, kPartB}});
+  job.commits->on_view(2, false);  // the reports were made under the view before
+  CHECK_FALSE(job.due());
+}
+
+TEST_CASE("a replica without shards takes no part, and a batch of a later shard waits", "[chief]") {
+  Job job;
+  const wire::StepPart later{0, {0, 2, 0}};
+  for (const uint32_t owner : {0U, 1U}) job.commits->take(owner, {7, {later, kPartB}});
+  CHECK_FALSE(job.due());
+  job.table.end(0);
+  CHECK(job.due() == wire::Commit{7, {later, kPartB}});
+  job.table.end(2);
+  CHECK(job.due() == wire::Commit{7, {kPartB}});
+  job.table.end(1);
+  job.table.end(3);
+  CHECK_FALSE(job.due());
+}
+
+TEST_CASE("partitions at different steps, or different batches of a replica, are a bug",
+          "[chief]") {
+  Job job;
+  job.commits->take(0, {7, {kPartA, kPartB}});
+  job.commits->take(1, {7, {{0, {0, 0, 4}}, kPartB}});
+  CHECK(job.commits->due(job.table).error().code == ErrorCode::kBug);
+  RoundOutcome outcome;
+  outcome.partitions = {{.partition = PartitionId{0}, .version = 6},
+                        {.partition = PartitionId{1}, .version = 7}};
+  CHECK(job.commits->take_versions(outcome).error().code == ErrorCode::kBug);
+}
+
+TEST_CASE("the replicas for which a step waits too long lose their leases", "[chief]") {
+  constexpr int64_t kUptime = 40'000 * kSecond;
+  Job job;
+  TurnState state{.config = job.config,
+                  .view = job.view,
+                  .log_budget = LogBudget({.burst = 1}),
+                  .outbox = Outbox(kSecond)};
+  Effects effects;
+  for (int i = 0; i < 4; ++i) REQUIRE(job.table.grant_of_replica(kUptime, Incarnation{1}, 2));
+  job.commits->begin_pass(kUptime);
+  for (const uint32_t owner : {0U, 1U}) job.commits->take(owner, {7, {kPartB}});
+  const auto stalled = [&](int64_t after_ns) {
+    const Turn turn(state, kUptime + after_ns, effects);
+    return job.commits->stalled(turn, job.table);
+  };
+  CHECK(stalled(60 * kSecond).empty());
+  CHECK(stalled(60 * kSecond + 1) == std::vector<uint32_t>{0, 2});
+}
+
+TEST_CASE("each worker holds a fair share of the replicas, two shards of each at most", "[chief]") {
+  constexpr Incarnation kOne{1}, kTwo{2};
+  LeaseTable table{wire::Lease{}, 7};
+  table.split_among_replicas(3);
+  const auto grant = [&](Incarnation worker, uint32_t most) {
+    const auto lease = table.grant_of_replica(0, worker, most);
+    return lease ? int(lease->shard.shard) : -1;
+  };
+  CHECK(grant(kOne, 3) == 0);
+  CHECK(grant(kOne, 3) == 1);
+  CHECK(grant(kOne, 3) == 2);
+  CHECK(grant(kTwo, 2) == -1);
+  CHECK(grant(kOne, 3) == 3);   // it reads ahead
+  CHECK(grant(kOne, 2) == -1);  // but not beyond its share
+  CHECK(table.first_open_of(1) == 1U);
+  table.end(1);
+  CHECK(table.first_open_of(1) == 4U);
+  CHECK(grant(kOne, 2) == -1);  // it returns the replica
+  const auto lease = table.grant_of_replica(0, kTwo, 2);
+  REQUIRE(lease);
+  CHECK(lease->shard.shard == 4);
+  CHECK(lease->replica == 1);
+  table.release(0, kOne);
+  CHECK(grant(kTwo, 2) == -1);  // the replica's other shard is leased
+  table.release(3, kOne);
+  CHECK(grant(kTwo, 2) == 0);  // a released replica belongs to no worker
+  CHECK(grant(kTwo, 2) == 3);
+  table.end(2);
+  table.reopen(2, 5);
+  CHECK(table.first_open_of(2) == 2U);
+}
+
+}  // namespace
+}  // namespace downpour::chief

@@ -1,0 +1,84 @@
+// Synchronous training with real processes: the same predictions, bit for bit, for any number of
+// workers, threads and ps, and after the death of a worker or of a ps.
+#include <csignal>
+#include <cstdio>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "shared/base/rng.h"
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+constexpr int kRecords = 4000;
+
+/// Writes records with three categories and a number, whose label depends on all of them.
+void write_data(const ScratchDir& dir) {
+  Rng rng(5);
+  std::string text = "label,a,b,c,x\n";
+  for (int i = 0; i < kRecords; ++i) {
+    const auto a = int(rng.below(50)), b = int(rng.below(50)), c = int(rng.below(7));
+    const int x = int(rng.below(1000));
+    const bool positive = (a * 7 + b * 3 + c * 11 + x / 100) % 10 < 4;
+    text += std::string(positive ? "1" : "0") + ",a" + std::to_string(a) + ",b" +
+            std::to_string(b) + ",c" + std::to_string(c) + ",0." + std::to_string(1000 + x) + "\n";
+  }
+  dir.write("data.csv", text);
+}
+
+/// Trains with these flags, and returns the predictions.
+std::string predictions(const ScratchDir& dir, const std::string& run,
+                        const std::vector<std::string>& flags, const std::string& kills = {}) {
+  dir.write(run + ".toml",
+            "run_dir = \"" + run + "\"\npartitions = 16\n" +
+                "data = { source = \"data.csv\", shard_records = 250 }\n"
+                "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16] }\n"
+                "optimizer = { type = \"adam\" }\n"
+                "train = { mode = \"sync\", replicas = 4, batch_size = 32, epochs = 3, "
+                "checkpoint = { every = 20 } }\n");
+  std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--quiet"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  Program train("downpour", arguments, dir.path());
+  if (!kills.empty()) {
+    for (int i = 0; i < 6000 && read_text(dir / run + "/events.jsonl").find("\"published\"") ==
+                                    std::string::npos;
+         ++i) {
+      usleep(2000);
+    }
+    const std::vector<pid_t> victims = train.children(kills);
+    REQUIRE_FALSE(victims.empty());
+    kill(victims[0], SIGKILL);
+  }
+  const Ended ended = train.wait(180);
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  const std::string events = read_text(dir / run + "/events.jsonl");
+  if (kills == "downpour-ps") CHECK(events.find("\"ps_lost\"") != std::string::npos);
+  if (kills == "downpour-worker") CHECK(events.find("\"process_ended\"") != std::string::npos);
+  const Ended predicted =
+      Program("downpour", {"predict", dir / run, "--data", dir / "data.csv"}, dir.path()).wait(60);
+  INFO(predicted.err);
+  REQUIRE(predicted.status == 0);
+  return predicted.out;
+}
+
+}  // namespace
+
+TEST_CASE("synchronous training gives the same model for any number of processes",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  const std::string alone = predictions(dir, "alone", {});
+  REQUIRE(alone.size() > size_t{kRecords});
+  CHECK(predictions(dir, "threads", {"--threads", "2"}) == alone);
+  CHECK(predictions(dir, "pair", {"--ps", "1", "--workers", "2"}) == alone);
+  CHECK(predictions(dir, "three", {"--ps", "2", "--workers", "3"}) == alone);
+  CHECK(predictions(dir, "worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") ==
+        alone);
+  CHECK(predictions(dir, "ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+}
+
+}  // namespace downpour::testing

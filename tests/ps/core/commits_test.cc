@@ -1,0 +1,212 @@
+// Synchronous steps at a ps core: what is staged, what a Commit applies, and what it ignores.
+#include "tests/ps/core/ps_harness.h"
+
+namespace downpour::ps {
+namespace {
+
+PsConfig sync_config(uint32_t replicas, bool mean = false) {
+  PsConfig config = small_config();
+  config.steps = StepRules{.replicas = replicas, .mean = mean};
+  return config;
+}
+
+Bytes keys_of(std::vector<uint64_t> keys) { return Bytes::of(std::move(keys)); }
+Bytes rows_of(size_t rows, float value) { return Bytes::of(std::vector<float>(4 * rows, value)); }
+
+struct SyncHarness : PsHarness {
+  explicit SyncHarness(const PsConfig& config) : PsHarness(config) {
+    wire::View view{.id = {1, 1}};
+    view.owners.push_back({.incarnation = config.incarnation, .endpoint = "inproc://ps"});
+    for (uint32_t p = 0; p < 4; ++p) view.partitions.push_back({0, {1, 1}});
+    step(kChiefPeer, view);
+  }
+  // Returns the push of one batch of a replica, whose shard has the same number.
+  wire::Push part(uint32_t replica, uint32_t batch, uint64_t at_step, uint32_t keys) const {
+    wire::Push push{.worker = Incarnation{9},
+                    .batch = {0, replica, batch},
+                    .records = 2,
+                    .covered = all,
+                    .sections = {{TableId{0}, keys}}};
+    push.metrics = {OutputSums{.weight = 2}};
+    push.step = at_step;
+    push.replica = replica;
+    return push;
+  }
+  wire::Message stage(uint32_t replica, uint32_t batch, uint64_t at_step,
+                      std::vector<uint64_t> keys, float gradient) {
+    const auto count = uint32_t(keys.size());
+    return step(9 + replica, part(replica, batch, at_step, count), keys_of(std::move(keys)),
+                rows_of(count, gradient));
+  }
+  wire::Message commit(uint64_t number, std::vector<wire::StepPart> parts) {
+    return step(kChiefPeer, wire::Commit{.step = number, .parts = std::move(parts)});
+  }
+  float weight(uint64_t key) {
+    const wire::Message reply = step(
+        9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, 1}}}, keys_of({key}));
+    return reply.values.load<float>(0);
+  }
+  std::vector<wire::PushReply> push_replies() const {
+    std::vector<wire::PushReply> replies;
+    for (const Send& send : effects.sends) {
+      if (const auto* reply = std::get_if<wire::PushReply>(&send.message.body))
+        replies.push_back(*reply);
+    }
+    return replies;
+  }
+};
+
+const wire::StepPart kPartA{0, {0, 0, 0}}, kPartB{1, {0, 1, 0}};
+
+TEST_CASE("a step applies the sum of all replicas once, and then answers their pushes",
+          "[ps][core]") {
+  SyncHarness ps(sync_config(2));
+  const wire::Message staged = ps.stage(0, 0, 1, {3, 4}, 1.0F);
+  CHECK(std::get<wire::Staged>(staged.body) == wire::Staged{1, {kPartA}});
+  CHECK(ps.push_replies().empty());
+  CHECK(ps.weight(3) == 0.0F);
+  ps.stage(1, 0, 1, {4, 5}, 10.0F);
+  CHECK(std::get<wire::Committed>(ps.commit(1, {kPartA, kPartB}).body).step == 1);
+  REQUIRE(ps.push_replies().size() == 2);
+  for (const wire::PushReply& reply : ps.push_replies()) CHECK(reply.applied == ps.all);
+  CHECK(ps.weight(3) == -1.0F);
+  CHECK(ps.weight(4) == -11.0F);
+  CHECK(ps.weight(5) == -10.0F);
+  CHECK(ps.core.partitions().version(PartitionId{0}) == 1);
+  CHECK(ps.core.step_stage().empty());
+}
+
+TEST_CASE("with the mean, the sum is divided once by the weight of all records", "[ps][core]") {
+  SyncHarness ps(sync_config(2, /*mean=*/true));
+  ps.stage(0, 0, 1, {3}, 6.0F);
+  ps.stage(1, 0, 1, {3}, 10.0F);
+  ps.commit(1, {kPartA, kPartB});
+  CHECK(ps.weight(3) == -4.0F);  // 16 of 4 records
+}
+
+TEST_CASE("a Commit that cannot be applied changes nothing, and a repeated one is answered",
+          "[ps][core]") {
+  SyncHarness ps(sync_config(2));
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.commit(1, {kPartA, kPartB});  // the second replica has staged nothing
+  CHECK(ps.effects.sends.empty());
+  ps.commit(2, {kPartA});  // a later step
+  CHECK(ps.effects.sends.empty());
+  ps.commit(1, {{0, {0, 0, 1}}});  // another batch
+  CHECK(ps.effects.sends.empty());
+  CHECK(ps.weight(3) == 0.0F);
+  ps.commit(1, {kPartA});
+  CHECK(std::holds_alternative<wire::Committed>(ps.commit(1, {kPartA}).body));
+  CHECK(ps.weight(3) == -1.0F);
+  ps.commit(1, {kPartB});  // the same step with other batches
+  CHECK(ps.core.heartbeat().failure.what.find("with different batches") != std::string::npos);
+}
+
+TEST_CASE("a part for another step is refused, and a repeated one counts once", "[ps][core]") {
+  SyncHarness ps(sync_config(2));
+  const auto refused = std::get<wire::PushReply>(ps.stage(0, 0, 2, {3}, 1.0F).body);
+  REQUIRE(refused.others.size() == 4);
+  CHECK(refused.others[0].status == wire::PartStatus::kOtherStep);
+  CHECK(ps.core.step_stage().empty());
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.stage(0, 0, 1, {3}, 1.0F);  // the worker repeats it
+  CHECK(ps.push_replies().empty());
+  ps.commit(1, {kPartA});
+  CHECK(ps.push_replies().size() == 1);
+  CHECK(ps.weight(3) == -1.0F);
+  const auto late = std::get<wire::PushReply>(ps.stage(0, 0, 1, {3}, 1.0F).body);
+  CHECK(late.others[0].status == wire::PartStatus::kAlreadyApplied);
+}
+
+TEST_CASE("a batch of an earlier shard replaces one of a later shard", "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  wire::Push later = ps.part(0, 0, 1, 1);
+  later.batch.shard = 5;
+  ps.step(9, later, keys_of({3}), rows_of(1, 1.0F));
+  ps.stage(0, 0, 1, {3}, 10.0F);
+  const auto refused =
+      std::get<wire::PushReply>(ps.step(9, later, keys_of({3}), rows_of(1, 1.0F)).body);
+  CHECK(refused.others[0].status == wire::PartStatus::kOtherStep);
+  ps.commit(1, {kPartA});
+  CHECK(ps.weight(3) == -10.0F);
+}
+
+TEST_CASE("a part waits for all partitions, in any number of pushes", "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  wire::Push half = ps.part(0, 0, 1, 0);
+  half.sections.clear();
+  half.covered = {};
+  half.covered.insert(PartitionId{0});
+  half.covered.insert(PartitionId{1});
+  ps.step(9, half);
+  CHECK(ps.effects.sends.empty());
+  ps.commit(1, {kPartA});
+  CHECK(ps.effects.sends.empty());
+  wire::Push whole = half;  // regrouped: it covers what is staged, and the rest
+  whole.covered = ps.all;
+  ps.step(9, whole);
+  ps.commit(1, {kPartA});
+  CHECK(ps.core.partitions().version(PartitionId{3}) == 1);
+}
+
+TEST_CASE("a Save for another step fails", "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  const auto saved = std::get<wire::Saved>(
+      ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 2}, .folder = "f", .step = 2}).body);
+  CHECK_FALSE(saved.ok);
+  ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 3}, .folder = "f", .step = 1});
+  CHECK(ps.core.saves());
+}
+
+TEST_CASE("a step waits until the partitions are copied for a checkpoint", "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 2}, .folder = "f", .step = 1});
+  ps.commit(1, {kPartA});
+  CHECK(ps.effects.sends.empty());
+  while (ps.core.saves()) {
+    ps.effects.clear();
+    ps.core.continue_save(ps.effects);
+    for (const Store& store : ps.effects.stores) CHECK(store.image.version == 0);
+  }
+  CHECK(ps.push_replies().size() == 1);
+  CHECK(ps.core.partitions().version(PartitionId{0}) == 1);
+}
+
+TEST_CASE("a new quarantine marker drops the staged batch, and the batch counts without it",
+          "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.step(kChiefPeer, wire::StatusRequest{.round = 1, .shards = 1, .markers = {{{0, 0, 0}}}});
+  CHECK(ps.core.step_stage().empty());
+  wire::Push without{.worker = Incarnation{9}, .batch = {0, 0, 0}, .covered = ps.all};
+  without.quarantined = true;
+  without.batches_quarantined = 1;
+  ps.step(9, without);
+  ps.commit(1, {kPartA});
+  CHECK(ps.push_replies().size() == 1);
+  CHECK(ps.weight(3) == 0.0F);
+}
+
+TEST_CASE("what is staged is dropped when the partitions of the core change", "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  wire::View moved{.id = {1, 2}};
+  moved.owners.push_back({.incarnation = Incarnation{1}, .endpoint = "inproc://ps"});
+  moved.owners.push_back({.index = 1, .incarnation = Incarnation{2}, .endpoint = "inproc://ps2"});
+  for (uint32_t p = 0; p < 4; ++p) moved.partitions.push_back({p / 2, {1, p < 2 ? 1U : 2U}});
+  ps.step(kChiefPeer, moved);
+  CHECK(ps.core.step_stage().empty());
+}
+
+TEST_CASE("a push of an unknown replica, or without a step, is rejected", "[ps][core]") {
+  SyncHarness ps(sync_config(2));
+  wire::Push push = ps.part(0, 0, 1, 1);
+  push.replica = 2;
+  CHECK(
+      std::holds_alternative<wire::Reject>(ps.step(9, push, keys_of({3}), rows_of(1, 1.0F)).body));
+  CHECK(std::holds_alternative<wire::Reject>(ps.stage(0, 0, 0, {3}, 1.0F).body));
+}
+
+}  // namespace
+}  // namespace downpour::ps

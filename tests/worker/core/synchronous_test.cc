@@ -1,0 +1,117 @@
+// A worker in synchronous training: when it pulls, what it pushes, and when it pulls again.
+#include "tests/worker/core/worker_harness.h"
+
+namespace downpour::worker {
+namespace {
+
+// Answers every pull among `asked` with zeros and this version of each partition.
+void answer_pulls_at(Harness& h, const std::vector<WorkerEffects::Send>& asked, uint64_t version) {
+  for (const auto& send : asked) {
+    uint32_t keys = 0;
+    for (const wire::Section& section : std::get<wire::Pull>(send.message.body).sections)
+      keys += section.keys;
+    h.from(send.to, wire::PullReply{.versions = {version, version}}, send.message.envelope.request,
+           Bytes::of(std::vector<float>(keys)));
+  }
+}
+
+std::vector<WorkerEffects::Send> take(Harness& h, uint32_t batch, std::vector<uint64_t> keys) {
+  h.fx.clear();
+  h.core.on_batch(h.now_ns, h.batch(batch, std::move(keys)), h.fx);
+  return h.sends_of<wire::Pull>();
+}
+
+// Brings batch `n` to its pushes and returns them.
+std::vector<WorkerEffects::Send> push_at(Harness& h, uint32_t n, uint64_t version) {
+  answer_pulls_at(h, take(h, n, {1, 2, 3, 4, 5, 6, 7, 8}), version);
+  REQUIRE(h.fx.computes.size() == 1);
+  const auto task = h.fx.computes[0];
+  h.compute(task.slot, task.batch->plan);
+  return h.sends_of<wire::Push>();
+}
+
+struct SyncHarness : Harness {
+  explicit SyncHarness(uint32_t replica) {
+    lease.replica = replica;
+    replicas = 2;
+    begin();
+  }
+};
+
+TEST_CASE("a batch is pulled when the earlier batches of its replica are applied everywhere",
+          "[worker]") {
+  SyncHarness h(1);
+  const auto pushes = push_at(h, 0, 6);
+  REQUIRE(pushes.size() == 2);
+  for (const auto& push : pushes) {
+    CHECK(push_in(push).step == 7);
+    CHECK(push_in(push).replica == 1);
+  }
+  CHECK(take(h, 1, {1, 2}).empty());
+  h.applied(pushes[0]);
+  CHECK(h.sends_of<wire::Pull>().empty());  // one ps has not applied the step
+  h.applied(pushes[1]);
+  CHECK(h.sends_of<wire::Pull>().size() == 2);  // also from a ps without keys of the batch
+}
+
+TEST_CASE("values of partitions at different steps are pulled again", "[worker]") {
+  SyncHarness h(0);
+  const auto pulls = take(h, 0, {1, 2, 3, 4, 5, 6, 7, 8});
+  REQUIRE(pulls.size() == 2);
+  answer_pulls_at(h, {pulls[0]}, 6);
+  answer_pulls_at(h, {pulls[1]}, 7);
+  CHECK(h.fx.computes.empty());
+  CHECK(h.sends_of<wire::Pull>().empty());
+  h.tick(kSecond / 10);
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  answer_pulls_at(h, again, 7);
+  CHECK(h.fx.computes.size() == 1);
+}
+
+TEST_CASE("a part for another step is computed from new values", "[worker]") {
+  SyncHarness h(0);
+  const auto pushes = push_at(h, 0, 6);
+  h.answer_all(pushes[0], wire::PartStatus::kOtherStep, 0);
+  CHECK(h.sends_of<wire::Push>().empty());
+  h.tick(kSecond / 10);
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  answer_pulls_at(h, again, 9);
+  REQUIRE(h.fx.computes.size() == 1);
+  const auto task = h.fx.computes[0];
+  h.compute(task.slot, task.batch->plan);
+  REQUIRE(h.sends_of<wire::Push>().size() == 2);
+  CHECK(push_in(h.sends_of<wire::Push>()[0]).step == 10);
+}
+
+TEST_CASE("a view that gives every partition a new generation voids the pulled values",
+          "[worker]") {
+  SyncHarness h(0);
+  const auto pushes = push_at(h, 0, 6);
+  wire::View moved = h.view(2, 2);
+  moved.partitions[3].ownership_generation = {1, 1};  // one partition has kept its state
+  h.from(kChief, moved);
+  CHECK(h.sends_of<wire::Pull>().empty());
+  CHECK_FALSE(h.sends_of<wire::Push>().empty());
+  h.from(kChief, h.view(2, 3));
+  CHECK(h.sends_of<wire::Pull>().size() == 2);
+  CHECK(h.sends_of<wire::Push>().empty());
+}
+
+TEST_CASE("a shard waits for an earlier shard of its replica", "[worker]") {
+  SyncHarness h(0);
+  wire::Lease earlier = h.lease;
+  earlier.shard.shard = 1;
+  REQUIRE(h.sends_of<wire::LeaseRequest>().size() == 1);
+  h.from(kChief, wire::LeaseGrant{{earlier}, 0},
+         h.sends_of<wire::LeaseRequest>()[0].message.envelope.request);
+  REQUIRE(h.fx.reads.size() == 1);
+  CHECK(take(h, 0, {1, 2}).empty());
+  h.lease = earlier;
+  h.shard_read = h.fx.reads.empty() ? h.shard_read + 1 : h.fx.reads[0].shard_read;
+  CHECK(take(h, 0, {1, 2}).size() == 2);
+}
+
+}  // namespace
+}  // namespace downpour::worker
