@@ -121,12 +121,12 @@ std::string changed_file(const checkpoint::RunFile& run, const RunPlan& plan) {
                    : "";
 }
 
-/// `epoch` is the first one that is not sealed.
+/// Returns the error for data that changed inside the first epoch that is not sealed.
 Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const RunPlan& plan,
-                   uint32_t epoch) {
+                   uint32_t sealed_epochs) {
   const std::string file = run.plan_hash == plan_hash ? changed_file(run, plan) : "";
   return Error{ErrorCode::kConfig,
-               str("the training data have changed after the start of epoch ", epoch,
+               str("the training data have changed after the start of epoch ", sealed_epochs + 1,
                    " of this run", file.empty() ? "" : ": ", file),
                plan.job.run_dir,
                "restore the data files and run the job again, choose another run_dir, or start a "

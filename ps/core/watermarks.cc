@@ -158,7 +158,7 @@ Result<void> Watermarks::check(const checkpoint::PartitionImage& image,
     if (epoch.ended.size() > limits_.intervals_max) return bad("too many intervals");
     IntervalSet ended;
     if (!ended.assign(epoch.ended))
-      return bad("invalid list of ended shards of epoch ", epoch.epoch);
+      return bad("invalid list of ended shards of epoch ", epoch.epoch + 1);
     if (ended.size() != epoch.shards_ended) return bad("wrong count of ended shards");
     if (epoch.epoch >= first_epoch) epochs.push_back(epoch.epoch);
   }

@@ -86,6 +86,7 @@ TEST_CASE("a job has as many streams as the requested number of workers", "[inte
   const Ended plan = downpour(dir, {"data", "plan", job, "--workers", "3", "--json"});
   INFO(plan.err);
   REQUIRE(plan.status == 0);
+  CHECK(downpour(dir, {"data", "plan", job, "--epoch", "0"}).status == 64);  // counted from 1
   CHECK_THAT(plan.out, Contains("3 streams"));
   const Json told = Json::parse(plan.out);
   for (const Json& shard : told["shards"]) CHECK(shard["worker"] == shard["file"]);

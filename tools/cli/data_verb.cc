@@ -18,7 +18,7 @@ struct DataFlags {
   std::vector<std::string> names;
   std::string format = "auto", worker;
   uint64_t records = 10, skip = 0, limit = 20;
-  uint32_t epoch = 0, workers = 0, rounds = 3;
+  uint32_t epoch = 1, workers = 0, rounds = 3;
   bool json = false;
   CommonFlags common;
 };
@@ -28,7 +28,8 @@ using Look = std::function<Result<Rejected>(const DataSet&, const LookOptions&, 
 Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions& console,
                              const std::shared_ptr<data::ProgramPool>& programs,
                              const SignalWatcher& watcher, const Look& body) {
-  LookOptions options{.json = flags.json, .columns = console.columns, .epoch = flags.epoch};
+  LookOptions options{
+      .json = flags.json, .columns = console.columns, .epoch_index = flags.epoch - 1};
   if (!flags.worker.empty()) {
     DP_TRY(options.worker, parse_worker(flags.worker));
   }
@@ -85,6 +86,10 @@ CLI::App* add_look(CLI::App& data, const char* name, const char* help, DataFlags
   return verb;
 }
 
+void add_epoch_flag(CLI::App& verb, DataFlags& flags, const char* help) {
+  verb.add_option("--epoch", flags.epoch, help)->check(CLI::Range(1U, kEpochsMax))->group("Data");
+}
+
 void add_worker_flags(CLI::App& verb, DataFlags& flags) {
   verb.add_option("--worker", flags.worker,
                   "INDEX/COUNT: the records of this worker in their order, if all workers are "
@@ -92,7 +97,7 @@ void add_worker_flags(CLI::App& verb, DataFlags& flags) {
       ->type_name("I/N")
       ->default_str("")
       ->group("Data");
-  verb.add_option("--epoch", flags.epoch, "With --worker: the epoch, starting at 0")->group("Data");
+  add_epoch_flag(verb, flags, "With --worker: the epoch, starting at 1");
 }
 
 void add_head(CLI::App& data, DataFlags& flags, int& status) {
@@ -174,7 +179,7 @@ void add_plan(CLI::App& data, DataFlags& flags, int& status) {
   verb->add_option("--workers", flags.workers, "Number of workers; default: the value in the job")
       ->default_str("")
       ->group("Data");
-  verb->add_option("--epoch", flags.epoch, "Epoch, starting at 0")->group("Data");
+  add_epoch_flag(*verb, flags, "Epoch, starting at 1");
   verb->add_option("--limit", flags.limit, "Number of shards to show (0: all)")->group("Output");
   verb->footer(
       "Examples:\n"

@@ -118,13 +118,13 @@ std::string account_text(const Manifest& manifest) {
                               : epoch.epoch < manifest.completed_epochs ? "complete"
                               : left > 0 ? str("partial: ", grouped(left), " shards not read")
                                          : "open";
-    rows.push_back({str(epoch.epoch), state, grouped(epoch.shards), grouped(c.batches),
+    rows.push_back({str(epoch.epoch + 1), state, grouped(epoch.shards), grouped(c.batches),
                     grouped(c.read), grouped(c.applied), grouped(c.filtered), grouped(c.skipped),
                     grouped(c.dropped), grouped(c.quarantined)});
     if (c.read != accounted(c)) {
-      warnings +=
-          str("warning: the account of epoch ", epoch.epoch, " does not balance: ", grouped(c.read),
-              " records read, ", grouped(accounted(c)), " accounted for\n");
+      warnings += str("warning: the account of epoch ", epoch.epoch + 1,
+                      " does not balance: ", grouped(c.read), " records read, ",
+                      grouped(accounted(c)), " accounted for\n");
     }
   }
   return "account\n" + table_text(rows, /*left_columns=*/2) + warnings;
@@ -202,8 +202,8 @@ std::string summary_text(const Summary& summary) {
   text += best_text(summary);
   for (const checkpoint::OpenEpochSummary& epoch : summary.open_epochs) {
     if (epoch.epoch < manifest.sealed_epochs) continue;  // this manifest seals it
-    text += str("  epoch ", epoch.epoch, ", not sealed: ", grouped(epoch.shards_ended_min), " to ",
-                grouped(epoch.shards_ended_max), " shards ended per partition\n");
+    text += str("  epoch ", epoch.epoch + 1, ", not sealed: ", grouped(epoch.shards_ended_min),
+                " to ", grouped(epoch.shards_ended_max), " shards ended per partition\n");
   }
   text += str("  ", manifest.partitions, " partitions of ", grouped(summary.rows_min), " to ",
               grouped(summary.rows_max), " rows (median ", grouped(summary.rows_median), "), ",

@@ -152,7 +152,7 @@ Result<Rejected> show_head(const DataSet& set, uint64_t wanted, uint64_t skip,
   DP_TRY(std::vector<data::ValueField> fields, fields_of(set));
   // Without declared fields, add a field that only later records have.
   const data::Unnamed unnamed = set.declared ? data::Unnamed::kIgnore : data::Unnamed::kAdd;
-  DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch));
+  DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch_index));
   std::unique_ptr<data::RecordDecoder> decoder;
   std::string decoded_path;
   Rejected bad;

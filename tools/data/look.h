@@ -18,7 +18,7 @@ struct LookOptions {
   bool json = false;
   size_t columns = 100;  // width of the terminal
   WorkerPlace worker;
-  uint32_t epoch = 0;
+  uint32_t epoch_index = 0;
   /// Polled during the work. If it returns true, the work ends with kInterrupted.
   std::function<bool()> stopped = [] { return false; };
   /// Called during the work with the progress so far.

@@ -21,7 +21,7 @@ std::string rounded_percent(uint64_t part, uint64_t whole) {
 }
 
 void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t limit,
-                const std::vector<Share>& shares, uint32_t epoch, const DataSpec& data,
+                const std::vector<Share>& shares, uint32_t epoch_index, const DataSpec& data,
                 std::ostream& out) {
   uint64_t bytes = 0;
   for (const plan::FileInfo& file : cut.files) bytes += file.bytes;
@@ -34,7 +34,7 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
       << ", in " << grouped(pieces.size()) << unit(pieces.size()) << " of about "
       << human_bytes(streamed ? bytes / pieces.size() : cut.shard_bytes);
   if (shards != pieces.size()) out << ", joined into " << grouped(shards) << " shards";
-  out << "; epoch " << epoch << "\n";
+  out << "; epoch " << epoch_index + 1 << "\n";
   std::vector<std::vector<std::string>> rows = {{"file", "shard", "worker", "from", "to", "bytes"}};
   const size_t shown =
       limit == 0 ? pieces.size() : size_t(std::min<uint64_t>(limit, pieces.size()));
@@ -69,7 +69,7 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
 }
 
 Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, uint32_t workers,
-               uint32_t epoch, const DataSpec& data) {
+               uint32_t epoch_index, const DataSpec& data) {
   Json files = Json::array(), shards = Json::array();
   for (const plan::FileInfo& file : cut.files)
     files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"splittable", file.splittable}});
@@ -81,7 +81,7 @@ Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, uint32_t wo
                       {"end", range.end},
                       {"worker", worker_of(cut, pieces[i], workers)}});
   }
-  return {{"epoch", epoch},
+  return {{"epoch", epoch_index},
           {"shard_bytes", cut.shard_bytes},
           {"sharding", data::sharding_text(data, cut.files)},
           {"files", std::move(files)},
@@ -94,7 +94,7 @@ Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
                        const LookOptions& options, std::ostream& out) {
   if (workers == 0) workers = std::max(set.job.cluster.workers, 1U);
   DP_TRY(const CutData cut, cut_data(set, Numbers::kToLeaveOut));
-  const std::vector<Piece> pieces = pieces_of(cut, set.job.seed, options.epoch);
+  const std::vector<Piece> pieces = pieces_of(cut, set.job.seed, options.epoch_index);
   std::vector<Share> shares(workers);
   for (size_t i = 0; i < pieces.size(); ++i) {
     Share& share = shares[worker_of(cut, pieces[i], workers)];
@@ -102,11 +102,11 @@ Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
     share.bytes += pieces[i].range.end - pieces[i].range.begin;
   }
   if (options.json) {
-    out << plan_json(cut, pieces, workers, options.epoch, set.data())
+    out << plan_json(cut, pieces, workers, options.epoch_index, set.data())
                .dump(-1, ' ', false, Json::error_handler_t::replace)
         << "\n";
   } else {
-    print_text(cut, pieces, limit, shares, options.epoch, set.data(), out);
+    print_text(cut, pieces, limit, shares, options.epoch_index, set.data(), out);
   }
   return {};
 }

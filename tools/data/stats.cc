@@ -165,7 +165,7 @@ Result<Rejected> show_stats(const DataSet& set, uint64_t most, const LookOptions
                             std::ostream& out) {
   DP_TRY(std::vector<data::ValueField> fields, fields_of(set));
   const data::Unnamed unnamed = set.declared ? data::Unnamed::kIgnore : data::Unnamed::kAdd;
-  DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch));
+  DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch_index));
   std::vector<FieldStats> stats;
   Rejected bad;
   std::unique_ptr<data::RecordDecoder> decoder;

@@ -49,7 +49,7 @@ Recovery::Plan Recovery::plan(const Turn& turn, uint32_t sealed_epochs) {
 Error Recovery::other_data(const Member& holder, uint32_t sealed_epochs) const {
   defended(Defence::kChiefOtherData);
   return {ErrorCode::kConfig,
-          str("the training data have changed after the start of epoch ", sealed_epochs,
+          str("the training data have changed after the start of epoch ", sealed_epochs + 1,
               " of this run: ", holder.full_name(), " has applied batches of the earlier data"),
           config_.job.run_dir,
           "restore the data files and run the job again; or stop the ps, which discards the "

@@ -111,7 +111,7 @@ TEST_CASE("data may change when all epochs are sealed, but not within an epoch",
   REQUIRE_FALSE(refused);
   CHECK(refused.error().id == "DP-2112");
   INFO(refused.error().what);
-  CHECK(refused.error().what.find("after the start of epoch 2 of this run: the content of") !=
+  CHECK(refused.error().what.find("after the start of epoch 3 of this run: the content of") !=
         std::string::npos);
   CHECK(refused.error().what.find("d.svm") != std::string::npos);
 }

@@ -31,7 +31,7 @@ TEST_CASE("inspect shows variables, epochs, account and partitions of a run", "[
         "manifest-3-17.dpm", "2 complete, 1 sealed", "4 partitions of 400 to 400 rows",
         "1,600 in total", "in 2 files, all checksums verified", "wide", "ftrl", "key x 4",
         "adagrad", "hidden/weights", "100 x 91", "stores 5,004 of 9,100 weights",
-        "sealed      10       64   640      639"}) {
+        "1      sealed      10       64   640      639"}) {
     CHECK(text.find(part) != std::string::npos);
   }
   CHECK(text.find("does not balance") == std::string::npos);

@@ -124,9 +124,11 @@ TEST_CASE("the plan assigns every byte of every file to one worker", "[tools][pl
   CHECK(*std::max_element(shards.begin(), shards.end()) -
             *std::min_element(shards.begin(), shards.end()) <=
         1);
-  REQUIRE(show_plan(set, 0, 0, {.json = true, .epoch = 1}, other));
+  REQUIRE(show_plan(set, 0, 0, {.json = true, .epoch_index = 1}, other));
   CHECK(other.str() != out.str());  // each epoch has its own order
-  REQUIRE(show_plan(set, 100, 5, {}, table));
+  CHECK(Json::parse(other.str())["epoch"] == 1);
+  REQUIRE(show_plan(set, 100, 5, {.epoch_index = 1}, table));
+  CHECK_THAT(table.str(), Contains("; epoch 2\n"));  // text counts from 1
   CHECK_THAT(table.str(), Contains("more shards") && Contains("fewer shards than workers"));
 }
 

@@ -109,7 +109,7 @@ TEST_CASE(
     again.push_back(record["features"].dump());
   CHECK(again == first);
   again.clear();
-  for (const Json& record : head_of(set, 1 << 20, {.worker = {0, 3}, .epoch = 1}))
+  for (const Json& record : head_of(set, 1 << 20, {.worker = {0, 3}, .epoch_index = 1}))
     again.push_back(record["features"].dump());
   CHECK(again != first);
 }
