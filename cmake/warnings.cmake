@@ -17,10 +17,11 @@ endif()
 target_include_directories(dp_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 # oneDNN selects its instruction set at run time, the code of this project at compile time (DP_ARCH). Never use
 # -ffast-math, because the results of a build must be the same bit for bit.
-set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g")
+# -g1 has functions and lines, which backtraces and perf need, but no variables: it compiles in 70 % of the time of -g.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
 if(DP_SANITIZE)
-  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")  # reports need only line numbers, and -g1 compiles in two thirds of the time
+  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")  # reports need only line numbers
 endif()
 find_program(DP_CCACHE ccache)
 if(DP_CCACHE)

@@ -13,7 +13,7 @@ namespace downpour::data {
 
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kCachePieceBytes = size_t{1} << 20;
 
 /// Opens an unlinked file in `folder`. Returns -1 if that is impossible.
 int open_unnamed(const std::string& folder) {
@@ -310,7 +310,7 @@ class RangeCapture {
   /// none.
   char* room(size_t bytes) {
     if (bytes > left_) {
-      auto piece = cache_.store_->take(std::max(bytes, kPieceBytes));
+      auto piece = cache_.store_->take(std::max(bytes, kCachePieceBytes));
       if (!piece) {
         spoil();
         return nullptr;
