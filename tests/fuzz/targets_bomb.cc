@@ -95,7 +95,9 @@ data.fields = { keys = { type = "int64", shape = [-1], encoding = "tensor" } }
 Target json_line_target(const std::string& folder) {
   const auto reading = std::make_shared<Reading>(R"(
 data.format = "jsonl"
-data.fields = { y = { default = 0 }, a = { path = "v", type = "int64", shape = [-1], default = "" }, b = { path = "v", shape = [3], default = 0 } }
+data.fields.y = { default = 0 }
+data.fields.a = { path = "v", type = "int64", shape = [-1], default = "" }
+data.fields.b = { path = "v", shape = [3], default = 0 }
 )"sv);
   const std::string path = folder + "/bomb-json-line";
   return {.name = "bomb-json-line",

@@ -26,7 +26,8 @@ constexpr std::string_view kPlainExamples = R"toml(
 data.format = "tfrecord"
 [data.fields]
 id     = { type = "int64", default = 0 }
-words  = { type = "string", shape = [-1], default = "", transform = [{ op = "truncate", length = 3 }] }
+words  = { type = "string", shape = [-1], default = "", transform = [
+  { op = "truncate", length = 3 }] }
 tensor = { shape = [3], encoding = "tensor" }
 keys   = { type = "int64", shape = [-1], encoding = "tensor" }
 )toml";

@@ -13,26 +13,41 @@ data.format = "libsvm"
 constexpr std::string_view kLibsvmFiltered = R"toml(
 data.format = "libsvm"
 data.filter = "label >= 0 && (`7` > 0.5 || !missing(`7`))"
-data.fields = { label = {}, features = { type = "int64", shape = [-1], transform = [{ op = "truncate", length = 5 }, { op = "dropout", rate = 0.3 }] }, "7" = { column = "7" } }
+[data.fields]
+label    = {}
+features = { type = "int64", shape = [-1], transform = [
+  { op = "truncate", length = 5 }, { op = "dropout", rate = 0.3 }] }
+"7"      = { column = "7" }
 )toml";
 constexpr std::string_view kLibffm = R"toml(
 data.format = "libffm"
-data.fields = { label = {}, features = { type = "int64", shape = [-1] }, three = { column = "3", type = "int64", shape = [-1] } }
+[data.fields]
+label    = {}
+features = { type = "int64", shape = [-1] }
+three    = { column = "3", type = "int64", shape = [-1] }
 )toml";
 /// Most transforms of docs/examples/transforms.toml, and crop.
 constexpr std::string_view kFields = R"toml(
 data.filter = "color != 'blue' || age > 20 && !missing(age)"
 [data.fields]
 label  = {}
-age    = { default = 40, transform = [{ op = "min_max", min = 0, max = 100 }, { op = "clip", min = -5, max = 5 }] }
-noisy  = { column = "age", default = 1, transform = [{ op = "clip", min = 0 }, "log1p", { op = "noise", stddev = 0.5 }] }
-band   = { column = "age", default = 40, transform = [{ op = "bucketize", boundaries = [18, 35, 65] }] }
-whole  = { column = "age", type = "int64", default = 0, transform = [{ op = "identity", buckets = 10, default = 0 }] }
-color  = { type = "string", default = "", transform = [{ op = "vocabulary", words = ["red", "green", "blue"], unknown = "hash", buckets = 8 }] }
-title  = { type = "string", transform = [{ op = "tokens", separators = " ,.", lower = true, ngrams = 2 }, { op = "hash", buckets = 65536 }, { op = "truncate", length = 40 }] }
+age    = { default = 40, transform = [
+  { op = "min_max", min = 0, max = 100 }, { op = "clip", min = -5, max = 5 }] }
+noisy  = { column = "age", default = 1, transform = [
+  { op = "clip", min = 0 }, "log1p", { op = "noise", stddev = 0.5 }] }
+band   = { column = "age", default = 40, transform = [
+  { op = "bucketize", boundaries = [18, 35, 65] }] }
+whole  = { column = "age", type = "int64", default = 0, transform = [
+  { op = "identity", buckets = 10, default = 0 }] }
+color  = { type = "string", default = "", transform = [
+  { op = "vocabulary", words = ["red", "green", "blue"], unknown = "hash", buckets = 8 }] }
+title  = { type = "string", transform = [
+  { op = "tokens", separators = " ,.", lower = true, ngrams = 2 },
+  { op = "hash", buckets = 65536 }, { op = "truncate", length = 40 }] }
 list   = { shape = [-1], transform = [{ op = "pool", how = "mean" }, "log1p"] }
 last   = { column = "list", shape = [-1], transform = [{ op = "pad", length = 3, keep = "last" }] }
-some   = { column = "list", shape = [-1], transform = [{ op = "crop", length = 2 }, { op = "pad", length = 2 }] }
+some   = { column = "list", shape = [-1], transform = [
+  { op = "crop", length = 2 }, { op = "pad", length = 2 }] }
 taste  = { transform = [{ op = "cross", fields = ["color", "band"], buckets = 1000 }] }
 )toml";
 constexpr std::string_view kJsonl = R"toml(
@@ -41,7 +56,8 @@ data.missing = ["nan", "NA"]
 [data.fields]
 id    = { type = "int64" }
 x     = { default = 0 }
-age   = { path = "user.age", default = 3, transform = [{ op = "standardize", mean = 2, scale = 3 }] }
+age   = { path = "user.age", default = 3, transform = [
+  { op = "standardize", mean = 2, scale = 3 }] }
 name  = { path = "user.name", type = "string", default = "" }
 tags  = { type = "string", shape = [-1], default = "" }
 vec   = { shape = [3] }

@@ -52,7 +52,8 @@ data.header  = true
 data.columns = ["label", "I1..I13", "C1..C26"]
 data.fields.label = {}
 data.fields."I1..I13" = { default = 0 }
-data.fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }
+data.fields."C1..C26" = { type = "string", default = "", transform = [
+  { op = "hash", buckets = 1048576 }] }
 )";
 
 constexpr const char* kExample = R"(

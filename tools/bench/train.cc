@@ -40,15 +40,18 @@ constexpr const char* kWideDeep = R"(
 source  = "train.tsv"
 format  = "criteo"
 shuffle = "off"
-fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }
+fields."C1..C26" = { type = "string", default = "", transform = [
+  { op = "hash", buckets = 1048576 }] }
 
 [model]
 layers = [
   { name = "wide",  type = "linear",    inputs = ["C1..C26", "I1..I13"] },
   { name = "emb",   type = "embedding", inputs = ["C1..C26"], dim = 16, table = "shared" },
-  { name = "tower", type = "dense",     inputs = ["emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
+  { name = "tower", type = "dense",     inputs = [
+    "emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
   { name = "logit", type = "add",       inputs = ["wide", "tower"] } ]
-outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = ["auc", "logloss"] }]
+outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = [
+  "auc", "logloss"] }]
 
 [optimizer]
 type = "adagrad"

@@ -16,7 +16,8 @@ using Json = nlohmann::json;
 
 constexpr uint32_t kIndexMax = 65'535;
 constexpr const char* kShape =
-    R"(an example: {"cluster": {"chief": ["host:2222"], "ps": ["host:2223"], "worker": ["host:2224"]}, )"
+    R"(an example: {"cluster": {"chief": ["host:2222"], "ps": ["host:2223"], )"
+    R"("worker": ["host:2224"]}, )"
     R"("task": {"type": "worker", "index": 0}})";
 
 Error wrong(std::string what, const std::string& part, std::string hint = {}) {

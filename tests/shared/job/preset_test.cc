@@ -22,15 +22,19 @@ TEST_CASE("the criteo and wide_deep presets equal the same job written out", "[j
 data.source  = "d"
 data.format  = "tsv"
 data.columns = ["label", "I1..I13", "C1..C26"]
-data.fields."I1..I13" = { type = "float32", default = 0, transform = [{ op = "clip", min = 0 }, "log1p"] }
-data.fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }
+data.fields."I1..I13" = { type = "float32", default = 0, transform = [
+  { op = "clip", min = 0 }, "log1p"] }
+data.fields."C1..C26" = { type = "string", default = "", transform = [
+  { op = "hash", buckets = 1048576 }] }
 data.fields.label     = { type = "float32" }
 model.layers = [
   { name = "wide",  type = "linear",    inputs = ["C1..C26", "I1..I13"] },
   { name = "emb",   type = "embedding", inputs = ["C1..C26"], dim = 16, table = "shared" },
-  { name = "tower", type = "dense",     inputs = ["emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
+  { name = "tower", type = "dense",     inputs = [
+    "emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
   { name = "logit", type = "add",       inputs = ["wide", "tower"] } ]
-model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = ["auc", "logloss", "calibration"] }]
+model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = [
+  "auc", "logloss", "calibration"] }]
 )");
   CHECK(preset.data.columns == by_hand.data.columns);
   CHECK(preset.data.fields == by_hand.data.fields);

@@ -12,28 +12,41 @@ struct ReferenceJob {
 
 const ReferenceJob kReferenceJobs[] = {
     {R"toml(# 01 logistic regression, libsvm
-data      = { source = "a9a", format = "libsvm" }           # gives the fields `label` (-1 reads as 0) and `features`
+# The format gives the fields `label` (-1 reads as 0) and `features`.
+data      = { source = "a9a", format = "libsvm" }
 model     = { preset = "logistic_regression" }
 optimizer = { type = "ftrl", learning_rate = 0.1, l1 = 0.5 }
 train     = { epochs = 5, batch_size = 256 }
-eval      = { source = "a9a.t", metrics = ["auc", "logloss"], early_stop = { metric = "logloss", patience = 2 } }
+eval      = { source = "a9a.t", metrics = [
+  "auc", "logloss"], early_stop = { metric = "logloss", patience = 2 } }
 )toml",
      "eval.early_stop"},
-    {R"toml(# 02 Criteo TSV, Wide & Deep (all of [data] and [model] is what `preset = "criteo"` and `preset = "wide_deep"` expand to)
+    {R"toml(# 02 Criteo TSV, Wide & Deep. [data] and [model] are what `preset = "criteo"` and
+# `preset = "wide_deep"` expand to.
 data.source  = "day_*.tsv"
-data.columns = ["label", "I1..I13", "C1..C26"]              # A..B names a run of columns, here and wherever a field is named
-data.fields."I1..I13" = { type = "float32", default = 0, transform = [{ op = "clip", min = 0 }, "log1p"] }
-data.fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }   # the field's name is hashed too
+# A..B names a run of columns, here and wherever a field is named.
+data.columns = ["label", "I1..I13", "C1..C26"]
+data.fields."I1..I13" = { type = "float32", default = 0, transform = [
+  { op = "clip", min = 0 }, "log1p"] }
+# The name of the field is hashed, too.
+data.fields."C1..C26" = { type = "string", default = "", transform = [
+  { op = "hash", buckets = 1048576 }] }
 data.fields.label     = { type = "float32" }
 model.layers = [
   { name = "wide",  type = "linear",    inputs = ["C1..C26", "I1..I13"] },
-  { name = "emb",   type = "embedding", inputs = ["C1..C26"], dim = 16, table = "shared" },      # default: a table per field
-  { name = "tower", type = "dense",     inputs = ["emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },   # inputs are concatenated; the last is linear
+  # The default is a table per field.
+  { name = "emb",   type = "embedding", inputs = ["C1..C26"], dim = 16, table = "shared" },
+  # The inputs are concatenated. The last unit is linear.
+  { name = "tower", type = "dense",     inputs = [
+    "emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
   { name = "logit", type = "add",       inputs = ["wide", "tower"] } ]
-model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = ["auc", "logloss", "calibration"] }]
-optimizer = { type = "adagrad", learning_rate = 0.05, rules = [{ variables = "wide/*", type = "ftrl", learning_rate = 0.1, l1 = 1.0 }] }
+model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = [
+  "auc", "logloss", "calibration"] }]
+optimizer = { type = "adagrad", learning_rate = 0.05, rules = [
+  { variables = "wide/*", type = "ftrl", learning_rate = 0.1, l1 = 1.0 }] }
 train     = { epochs = 1, batch_size = 512, in_flight = 4 }
-eval      = { holdout = 0.05, every = "5m" }                # by hash of file and offset: the same records in every epoch and after a resume
+# A hash of file and offset selects the same records in every epoch and after a resume.
+eval      = { holdout = 0.05, every = "5m" }
 cluster   = { ps = 2, workers = 2 }
 )toml",
      "eval.every"},
@@ -41,15 +54,21 @@ cluster   = { ps = 2, workers = 2 }
 data      = { source = "toy.npz" }                          # fields by the names of its arrays
 model     = { preset = "linear_regression", inputs = ["x"], target = "y" }
 optimizer = { type = "sgd", learning_rate = 0.01 }
-train     = { epochs = 5, mode = "sync", replicas = 4, global_batch_size = 256 }    # a replica is a thread group
+# A replica is a thread group.
+train     = { epochs = 5, mode = "sync", replicas = 4, global_batch_size = 256 }
 )toml",
      "train.global_batch_size"},
-    {R"toml(# 07 several machines from TF_CONFIG, workers only (worker 0 is chief, a ps thread in each)
+    {R"toml(# 07 several machines from TF_CONFIG, workers only
+# Worker 0 is the chief, and each worker has a ps thread.
 data      = { source = "/mnt/shared/part-*.csv", header = true, cache = "memory" }
 model     = { preset = "wide_deep", target = "label" }
-optimizer = { type = "adam", schedule = { type = "cosine", warmup_steps = 500 }, clip = { norm = 1.0 } }
+optimizer.type     = "adam"
+optimizer.schedule = { type = "cosine", warmup_steps = 500 }
+optimizer.clip     = { norm = 1.0 }
 train     = { epochs = 5, mode = "sync", replicas = 2, batch_size = 64 }
-cluster   = { discover = "tf_config", ps = "in_workers", keys = "keys/" }               # also "slurm", "jobset"; what the job file and the environment both say must agree
+# `discover` also takes "slurm" and "jobset". A key that both the job file and the environment set
+# must have the same value.
+cluster   = { discover = "tf_config", ps = "in_workers", keys = "keys/" }
 )toml",
      "optimizer.schedule"},
     {R"toml(# 08 bounded staleness (SSP)
@@ -60,19 +79,34 @@ train     = { steps = 200000, batch_size = 1024, mode = "async", staleness = 4, 
 cluster   = { ps = 4, workers = 8, transport = "ipc" }
 )toml",
      "model.preset = \"deepfm\""},
-    {R"toml(# 11 model averaging: replicas train alone for sync_every steps, then the mean of their variables, weighed by records, goes on
-data      = { source = "shard-*.tfrecord", sharding = "file", fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
+    {R"toml(# 11 model averaging
+# Replicas train alone for sync_every steps. Then each continues from the mean of their variables,
+# weighted by records.
+data.source   = "shard-*.tfrecord"
+data.sharding = "file"
+data.fields   = { x = { type = "float32", shape = [128] }, label = { type = "int64" } }
 model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
-train     = { epochs = 3, batch_size = 32, mode = "local", replicas = 4, sync_every = "epoch" }   # or a number of steps
-# Trained apart (name = "part-${SHARD_ID}", source = "shard-${SHARD_ID}.tfrecord"): `downpour average runs/part-*` makes one model of them; a row that only one has is kept, slots are not averaged.
+# sync_every also takes a number of steps.
+train     = { epochs = 3, batch_size = 32, mode = "local", replicas = 4, sync_every = "epoch" }
+# If runs train separately (name = "part-${SHARD_ID}", source = "shard-${SHARD_ID}.tfrecord"),
+# `downpour average runs/part-*` merges their models. It keeps a row that only one model has, and
+# does not average slots.
 )toml",
      "train.mode"},
     {R"toml(# 12 tomorrow's data on yesterday's model, and long runs
 name      = "ctr-${DAY}"
-data      = { source = "clicks/${DAY}/*.tsv", format = "criteo", bad_records = "skip", bad_records_max = 1000 }
+data.source      = "clicks/${DAY}/*.tsv"
+data.format      = "criteo"
+data.bad_records = "skip"
+data.bad_records_max = 1000
 model     = { preset = "wide_deep", dim = 16, units = [64, 32] }
 optimizer = { type = "adagrad", learning_rate = 0.05 }
-train     = { epochs = 1, batch_size = 512, warm_start = { run = "runs/ctr-${PREVIOUS_DAY}", slots = true }, checkpoint = { every = "10m", keep = 3 }, max_time = "6h", quarantine = true }
+train.epochs     = 1
+train.batch_size = 512
+train.warm_start = { run = "runs/ctr-${PREVIOUS_DAY}", slots = true }
+train.checkpoint = { every = "10m", keep = 3 }
+train.max_time   = "6h"
+train.quarantine = true
 )toml",
      "train.max_time"},
 };
@@ -94,13 +128,24 @@ TEST_CASE("reference job 03 reads as written", "[job][reference]") {
   const auto loaded = test::load_text(
       R"toml(# 03 TFRecord: tf.Example, some features holding serialized tensors; softmax MLP
 data.source     = { path = "train-*.tfrecord.gz" }
-data.record     = "example"                                 # or "tensor": each record is one serialized tensor
+data.record     = "example"  # or "tensor": each record is one serialized tensor
 data.interleave = { cycle = 8, block = 16 }
-data.fields.image = { type = "float32", shape = [128], encoding = "tensor" }   # bytes made by serialize_tensor; another dtype or shape is a bad record
-data.fields.tags  = { type = "string", shape = [-1], feature = "item/tags", default = [], transform = [{ op = "vocabulary", file = "tags.txt", unknown = "hash", buckets = 64 }] }
+# serialize_tensor makes the bytes. Another dtype or shape is a bad record.
+data.fields.image = { type = "float32", shape = [128], encoding = "tensor" }
+data.fields.tags.type      = "string"
+data.fields.tags.shape     = [-1]
+data.fields.tags.feature   = "item/tags"
+data.fields.tags.default   = []
+data.fields.tags.transform = [
+  { op = "vocabulary", file = "tags.txt", unknown = "hash", buckets = 64 } ]
 data.fields.label = { type = "int64" }
-model.layers  = [ { name = "bag", type = "embedding", inputs = ["tags"], dim = 8, pool = "mean" }, { name = "mlp", type = "dense", inputs = ["image", "bag"], units = [128, 10], activation = "relu" } ]
-model.outputs = [{ name = "class", input = "mlp", loss = "softmax_cross_entropy", target = "label", metrics = ["accuracy"] }]
+model.layers = [
+  { name = "bag", type = "embedding", inputs = ["tags"], dim = 8, pool = "mean" },
+  { name = "mlp", type = "dense", inputs = [
+    "image", "bag"], units = [128, 10], activation = "relu" } ]
+model.outputs = [
+  { name = "class", input = "mlp", loss = "softmax_cross_entropy", target = "label", metrics = [
+    "accuracy"] }]
 optimizer = { type = "adam", learning_rate = 0.001 }
 train     = { epochs = 5, batch_size = 32, drop_remainder = true }
 )toml");
@@ -112,10 +157,15 @@ train     = { epochs = 5, batch_size = 32, drop_remainder = true }
 TEST_CASE("reference job 10 reads as written", "[job][reference]") {
   const auto loaded = test::load_text(
       R"toml(# 10 input service: processes that only read, parse and batch; two stores, mixed
-data.source   = [{ path = "s3://logs-eu/*.jsonl.zst", weight = 0.7 }, { path = "s3://logs-us/*.jsonl.zst", weight = 0.3 }]   # credentials from the environment, never the job
+# Credentials come from the environment, never from the job.
+data.source   = [
+  { path = "s3://logs-eu/*.jsonl.zst", weight = 0.7 },
+  { path = "s3://logs-us/*.jsonl.zst", weight = 0.3 } ]
 data.filter   = "country != 'XX' && age >= 18"
 data.prefetch = 16
-data.fields   = { age = { type = "float32", default = 0, transform = ["standardize"] }, country = { type = "string", transform = [{ op = "hash", buckets = 1024 }] }, label = { type = "float32" } }
+data.fields.age     = { type = "float32", default = 0, transform = ["standardize"] }
+data.fields.country = { type = "string", transform = [{ op = "hash", buckets = 1024 }] }
+data.fields.label   = { type = "float32" }
 model         = { preset = "wide_deep", target = "label" }
 optimizer     = { type = "adagrad" }
 train         = { epochs = 1, batch_size = 2048 }
@@ -189,12 +239,23 @@ TEST_CASE("reference job 02 without the time between evaluations reads as writte
 TEST_CASE("reference job 05 reads as written", "[job][reference]") {
   const Job job = test::completed(
       R"toml(# 05 a generator: any program that writes records to its stdout
-data.source = { exec = ["python3", "generate.py"], format = "npy", replay = "shard", records = 192000 }   # argv, no shell; also jsonl, csv, tfrecord. npy: arrays back to back, field by field, first dimension = rows, so it may yield whole batches
-data.fields = { x = { type = "float32", shape = [128] }, y = { type = "int64" } }       # the signature: what differs is an error with record number, wanted and found
+# `exec` is an argument list without a shell. The program may also write jsonl, csv or tfrecord. Npy
+# output has arrays one after the other, field by field; the first dimension is the number of rows,
+# so the program may write whole batches.
+data.source.exec    = ["python3", "generate.py"]
+data.source.format  = "npy"
+data.source.replay  = "shard"
+data.source.records = 192000
+# The signature: a record that differs is an error with the number of the record, the
+# expected and the observed type.
+data.fields = { x = { type = "float32", shape = [128] }, y = { type = "int64" } }
 model       = { preset = "softmax_mlp", inputs = ["x"], target = "y", units = [128, 10] }
 train       = { epochs = 3, batch_size = 64 }
-# replay = "none": one run, one reader, in its own order (stateful generators), at most once. "epoch": same records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH, one reader. "shard": also cut, by DOWNPOUR_SHARD_BEGIN and
-# DOWNPOUR_SHARD_END of `records = N`. A replayed batch whose hash differs from the first reading stops the job: "not replayable". Without an end of its own: train.steps_per_epoch = 1000.
+# replay = "none": one run and one reader, in the program's order, at most once.
+# "epoch": the same records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH, one reader.
+# "shard": also cut, by DOWNPOUR_SHARD_BEGIN and DOWNPOUR_SHARD_END of `records = N`.
+# A replayed batch whose hash differs from the first reading stops the job: "not replayable".
+# If the program has no end of its own, set train.steps_per_epoch = 1000.
 )toml");
   CHECK(job.data.format == DataFormat::kNpy);
   CHECK(job.data.source.exec == std::vector<std::string>{"python3", "generate.py"});
@@ -205,11 +266,17 @@ train       = { epochs = 3, batch_size = 64 }
 
 TEST_CASE("reference job 09 reads as written", "[job][reference]") {
   Job job = test::loaded(
-      R"(# 09 static sharding: stream i reads the files i mod n, worker i works stream i while it lives
-data      = { source = "sharded/shard-*.tfrecord", sharding = "file", streams = 4, fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
+      R"(# 09 static sharding
+# Stream i reads the files i mod n. Worker i works on stream i while it lives.
+data.source   = "sharded/shard-*.tfrecord"
+data.sharding = "file"
+data.streams  = 4
+data.fields   = { x = { type = "float32", shape = [128] }, label = { type = "int64" } }
 model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
 train     = { epochs = 1, batch_size = 32 }
-cluster   = { workers = 4 }                                 # each: downpour-worker --index "$SHARD_ID" --chief HOST:PORT; two with one index: the second is refused
+# Start each as: downpour-worker --index "$SHARD_ID" --chief HOST:PORT. The chief refuses a second
+# worker with the same index.
+cluster   = { workers = 4 }
 )");
   job.data.format = DataFormat::kTfrecord;
   REQUIRE(complete_job(job));

@@ -7,14 +7,16 @@ namespace {
 
 // As Kubeflow's TFJob controller writes it.
 constexpr const char* kTfJob =
-    R"({"cluster":{"chief":["downpour-chief-0.ml.svc:2222"],"evaluator":["downpour-evaluator-0.ml.svc:2222"],)"
+    R"({"cluster":{"chief":["downpour-chief-0.ml.svc:2222"],)"
+    R"("evaluator":["downpour-evaluator-0.ml.svc:2222"],)"
     R"("ps":["downpour-ps-0.ml.svc:7000","downpour-ps-1.ml.svc:7000"],)"
     R"("worker":["downpour-worker-0.ml.svc:2222","downpour-worker-1.ml.svc:2222"]},)"
     R"("task":{"type":"worker","index":1},"environment":"cloud"})";
 // The same with dynamic workers: each worker sees itself and the ps.
 constexpr const char* kDynamic =
     R"({"cluster":{"worker":{"1":"downpour-worker-1.ml.svc.cluster.local:2222"},)"
-    R"("ps":["downpour-ps-0.ml.svc.cluster.local:7000","downpour-ps-1.ml.svc.cluster.local:7000"]},)"
+    R"("ps":["downpour-ps-0.ml.svc.cluster.local:7000",)"
+    R"("downpour-ps-1.ml.svc.cluster.local:7000"]},)"
     R"("task":{"type":"worker","index":1}})";
 
 NodePlan planned(const std::string& text, const std::string& chief = "") {
@@ -58,8 +60,8 @@ TEST_CASE("a cluster with a chief, as TFJob describes it", "[tf_config]") {
 }
 
 TEST_CASE("a process on the loopback interface listens only there", "[tf_config]") {
-  const NodePlan chief = planned(
-      R"({"cluster":{"master":["127.0.0.1:5"],"ps":["localhost:6"]},"task":{"type":"master","index":0}})");
+  const NodePlan chief = planned(R"({"cluster":{"master":["127.0.0.1:5"],"ps":["localhost:6"]},)"
+                                 R"("task":{"type":"master","index":0}})");
   CHECK(chief.bind == "127.0.0.1:5");
 }
 
