@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "shared/base/result.h"
@@ -38,6 +39,10 @@ constexpr size_t kFieldsMax = 10'000;
 /// Splits records into field values.
 class RecordDecoder {
  public:
+  RecordDecoder() = default;
+  /// `fields` are the named fields; `unnamed` says what the decoder does with all others.
+  RecordDecoder(std::vector<ValueField> fields, Unnamed unnamed)
+      : fields_(std::move(fields)), unnamed_(unnamed) {}
   virtual ~RecordDecoder() = default;
   /// Sets `values` to one entry per field of fields(). Returns false and sets `fault` if the record
   /// is bad.

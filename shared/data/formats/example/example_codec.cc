@@ -38,10 +38,7 @@ const char* read_tensor(std::string_view bytes, uint64_t first, uint64_t count, 
 
 class ExampleDecoder final : public RecordDecoder {
  public:
-  ExampleDecoder(std::vector<ValueField> fields, Unnamed unnamed) {
-    fields_ = std::move(fields);
-    unnamed_ = unnamed;
-  }
+  using RecordDecoder::RecordDecoder;
 
   bool decode(const RawRecord& record, std::vector<FieldValues>& values, Fault& fault) override {
     begin(values);

@@ -14,10 +14,7 @@ constexpr int kNestedMax = 16;
 
 class JsonDecoder final : public RecordDecoder {
  public:
-  JsonDecoder(std::vector<ValueField> fields, Unnamed unnamed) {
-    fields_ = std::move(fields);
-    unnamed_ = unnamed;
-  }
+  using RecordDecoder::RecordDecoder;
 
   bool decode(const RawRecord& record, std::vector<FieldValues>& values, Fault& fault) override {
     begin(values);

@@ -15,8 +15,7 @@ namespace {
 class LibsvmDecoder final : public RecordDecoder {
  public:
   LibsvmDecoder(const DataSpec& data, std::vector<ValueField> fields, Unnamed unnamed)
-      : ffm_(data.format == DataFormat::kLibffm) {
-    fields_ = std::move(fields);
+      : RecordDecoder(std::move(fields), unnamed), ffm_(data.format == DataFormat::kLibffm) {
     for (const char* name : {"label", "features"}) {
       const auto found = std::find_if(fields_.begin(), fields_.end(), [&](const ValueField& field) {
         return field.spec.source_name() == name;
