@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "shared/base/check.h"
+#include "shared/env/child_process.h"
 
 namespace downpour::tools {
 namespace {
@@ -63,20 +64,12 @@ Child::Child(const std::function<void(const Tell&)>& body) {
 }
 
 Child::Child(const std::vector<std::string>& command, const std::string& log) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  DP_CHECK(pid_ >= 0, errno);
-  if (pid_ == 0) {
-    die_with(parent);
-    const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    ::dup2(out, STDOUT_FILENO);
-    ::dup2(out, STDERR_FILENO);
-    ::execv(argv[0], argv.data());
-    ::_exit(127);
-  }
+  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const Started started = start_own({.argv = command, .out = out, .err = out}, SIGKILL,
+                                    /*hold_stop_signals=*/false);
+  ::close(out);
+  DP_CHECK(started.error == 0, started.error);
+  pid_ = started.pid;
 }
 
 Child::~Child() {

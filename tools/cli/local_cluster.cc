@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "shared/base/units.h"
 #include "shared/env/beneath.h"
+#include "shared/env/child_process.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
 
@@ -28,12 +28,6 @@ std::string last_line(const std::string& path) {
     if (!line.empty()) last = line;
   }
   return last;
-}
-
-std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status))
-    return str("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
-  return str("ended with status ", WEXITSTATUS(status));
 }
 
 /// Returns SIGINT or SIGTERM if one of them ended the process, either through its handler or by the
@@ -62,7 +56,8 @@ void LocalCluster::end() {
   for (Process& process : processes_) {
     if (process.pid <= 0) continue;
     kill(process.pid, SIGKILL);
-    waitpid(process.pid, nullptr, 0);
+    int status = 0;
+    reap(process.pid, 0, status);
     process.pid = -1;
   }
 }
@@ -108,44 +103,24 @@ std::vector<std::string> LocalCluster::command(const Process& process) const {
 }
 
 Result<void> LocalCluster::spawn(Process& process) {
-  std::vector<std::string> arguments = command(process);
-  const std::string& path = arguments[0];
-  if (access(path.c_str(), X_OK) != 0) {
-    return Error{ErrorCode::kUnavailable,
-                 str(process.is_ps() ? "downpour-ps" : "downpour-worker",
-                     " is not in the same folder as downpour"),
-                 path, "build or install all of Downpour's programs in one folder"};
-  }
+  const std::vector<std::string> arguments = command(process);
   const int disposition = process.starts == 0 ? O_TRUNC : O_APPEND;
   DP_TRY(const int log,
          open_beneath(options_.run_dir, process.log, O_WRONLY | O_CREAT | disposition, 0644));
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) {
-    close(log);
-    return Error{ErrorCode::kUnavailable,
-                 str("can't start ", process.name(), ": ", std::strerror(errno))};
-  }
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // end with the parent
-    if (getppid() != parent) _exit(1);
-    // Block stop signals until the program's SignalWatcher handles them. A pending signal is not
-    // lost and does not kill the process.
-    sigset_t stop_signals;
-    sigemptyset(&stop_signals);
-    sigaddset(&stop_signals, SIGINT);
-    sigaddset(&stop_signals, SIGTERM);
-    sigprocmask(SIG_SETMASK, &stop_signals, nullptr);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    execv(path.c_str(), argv.data());
-    _exit(127);
-  }
+  const Started started = start_own({.argv = arguments, .out = log, .err = log}, SIGKILL,
+                                    /*hold_stop_signals=*/true);
   close(log);
-  process.pid = pid;
+  if (started.error == ENOENT || started.error == EACCES) {
+    return Error{ErrorCode::kUnavailable,
+                 str(process.is_ps() ? "downpour-ps" : "downpour-worker",
+                     " is not in the same folder as downpour"),
+                 arguments[0], "build or install all of Downpour's programs in one folder"};
+  }
+  if (started.error != 0) {
+    return Error{ErrorCode::kUnavailable,
+                 str("can't start ", process.name(), ": ", std::strerror(started.error))};
+  }
+  process.pid = started.pid;
   process.start_at_ns = -1;
   ++process.starts;
   return {};
@@ -156,7 +131,7 @@ Result<void> LocalCluster::watch(int64_t now_ns, uint64_t progress,
                                  std::vector<chief::EndedProcess>& ended) {
   for (Process& process : processes_) {
     int status = 0;
-    if (process.pid > 0 && waitpid(process.pid, &status, WNOHANG) == process.pid) {
+    if (process.pid > 0 && reap(process.pid, WNOHANG, status)) {
       ended.push_back({.role = process.role,
                        .index = process.index,
                        .pid = uint32_t(process.pid),
@@ -179,8 +154,7 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
                                     std::vector<std::string>& notices) {
   const std::string line = last_line(process.log);
   process.last_status = status;
-  process.last_words =
-      str(process.name(), " ", how_it_ended(status), line.empty() ? "" : ": ", line);
+  process.last_words = str(process.name(), " ", end_text(status), line.empty() ? "" : ": ", line);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     notices.push_back(str(process.name(), " exited as requested"));
     return {};
@@ -236,7 +210,8 @@ void LocalCluster::wait(int64_t timeout_ns) {
     bool alive = false;
     for (Process& process : processes_) {
       if (process.pid <= 0) continue;
-      if (waitpid(process.pid, nullptr, WNOHANG) == process.pid) {
+      int status = 0;
+      if (reap(process.pid, WNOHANG, status)) {
         process.pid = -1;
       } else {
         alive = true;

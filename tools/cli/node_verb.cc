@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "shared/base/error_text.h"
+#include "shared/env/child_process.h"
 #include "shared/env/process.h"
 #include "tools/cli/tf_config.h"
 #include "tools/cli/verbs.h"
@@ -28,6 +28,11 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+Error cannot_start(const std::string& path, int error) {
+  return Error{ErrorCode::kNoInput, str("the program can't be started: ", std::strerror(error)),
+               path, "install all of Downpour's programs in one folder"};
+}
+
 /// Replaces this process by another of Downpour's programs. Returns only an error.
 Error become(const std::string& program, std::vector<std::string> arguments) {
   const std::string path = str(program_dir(), "/", program);
@@ -36,8 +41,7 @@ Error become(const std::string& program, std::vector<std::string> arguments) {
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   ::execv(path.c_str(), pointers.data());
-  return Error{ErrorCode::kNoInput, str("the program can't be started: ", std::strerror(errno)),
-               path, "install all of Downpour's programs in one folder"};
+  return cannot_start(path, errno);
 }
 
 std::vector<std::string> key_flags(const NodeFlags& flags) {
@@ -77,14 +81,13 @@ Error run_local(const NodeFlags& flags) {
 
 /// Starts the worker of a process that also runs the chief. It ends with the chief.
 Result<void> start_worker(const NodeFlags& flags, const NodePlan& plan) {
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0)
-    return Error{ErrorCode::kIo, str("no process can be started: ", std::strerror(errno))};
-  if (child > 0) return {};
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(exit_code(ErrorCode::kPeersLost));
-  ::_exit(report_error(become("downpour-worker", member_arguments(flags, plan))));
+  std::vector<std::string> arguments = member_arguments(flags, plan);
+  const std::string path = str(program_dir(), "/downpour-worker");
+  arguments.insert(arguments.begin(), path);
+  const Started started = start_own({.argv = std::move(arguments)}, SIGTERM,
+                                    /*hold_stop_signals=*/false);
+  if (started.error != 0) return cannot_start(path, started.error);
+  return {};
 }
 
 /// Returns the exit status, if this process does not become another program.
