@@ -166,7 +166,7 @@ void Lifecycle::on_status(Turn& turn, Member& member, wire::StatusReply&& reply)
 void Lifecycle::void_round(Turn& turn, const std::string& why) {
   if (rounds_.repeat(turn, why)) return;
   fail(turn, Error{ErrorCode::kPeersLost,
-                   str("epoch ", history_.epoch(), " cannot be completed: ", why)});
+                   str("epoch ", history_.epoch() + 1, " cannot be completed: ", why)});
 }
 
 void Lifecycle::end_round(Turn& turn) {
@@ -190,7 +190,7 @@ void Lifecycle::end_round(Turn& turn) {
                                    [&](const LackingShard& shard) { return all || shard.begun; });
   if (again > 0) {
     turn.notice(NoticeLevel::kWarning,
-                str("of epoch ", history_.epoch(), " ", again, " of ", pass_.table().shard_count(),
+                str("of epoch ", history_.epoch() + 1, " ", again, " of ", pass_.table().shard_count(),
                     " shards are incomplete at some partition and are leased again"));
   }
   phases_.enter(turn, Phase::kTraining);
@@ -237,7 +237,7 @@ Error no_batch(const wire::ShardCounts& counts) {
 void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   const uint32_t epoch = history_.epoch();
   Result<wire::ShardCounts> counts = pass_.settle(epoch, outcome);
-  if (!counts) return fail(turn, std::move(counts).error().with_context("epoch ", epoch));
+  if (!counts) return fail(turn, std::move(counts).error().with_context("epoch ", epoch + 1));
   if (config_.job.train.steps > 0 && counts->batches == 0) return fail(turn, no_batch(*counts));
   report_.note_trained(turn);
   const bool partial = !outcome.lacking.empty();
@@ -350,7 +350,7 @@ bool Lifecycle::roll_back_to(Turn& turn, uint32_t epoch) {
   defended(Defence::kChiefRollsBack);
   turn.notice(
       NoticeLevel::kWarning,
-      str("epoch ", epoch, " is no longer complete at every partition, so its training continues"));
+      str("epoch ", epoch + 1, " is no longer complete at every partition, so its training continues"));
   leasing_.revoke_all(turn);
   history_.roll_back_to(epoch);
   return open_epoch(turn);

@@ -132,7 +132,7 @@ Result<RoundOutcome> CompletionRound::judge() const {
     if (!all) {
       return Error{ErrorCode::kBug,
                    str("partition ", status.partition, " counts ", status.shards_ended,
-                       " ended shards of epoch ", epoch_, ", but its ps reports all ", shards)};
+                       " ended shards of epoch ", epoch_ + 1, ", but its ps reports all ", shards)};
     }
   }
   return outcome;
