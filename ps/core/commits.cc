@@ -77,7 +77,6 @@ void Commits::on_markers() {
       agrees = agrees && markers.quarantines(staged.batch, p) == staged.quarantined &&
                markers.quarantined_count(staged.batch.shard_id(), p) == staged.batches_quarantined;
     });
-    if (!agrees) defended(Defence::kPsStepMarker);
     return agrees;
   });
 }
@@ -96,10 +95,9 @@ void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& comm
     return turn.send(kChiefPeer, envelope.request, wire::Committed{commit.step});
   }
   if (envelope.view != session_.view().id || commit.step != next || !applies(commit)) {
-    return defended(Defence::kPsCommitLate);
+    return;
   }
   if (saving_.waits()) {
-    defended(Defence::kPsCommitWaits);
     waiting_ = {envelope, commit};
     return;
   }

@@ -60,7 +60,7 @@ class Commits {
   void on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   /// Applies the step that waited for a checkpoint. Called after each copy.
   void continue_after_copy(Turn& turn);
-  /// Tells the chief what is staged: when the view changes, and with each heartbeat.
+  /// Reports to the chief what is staged: when the view changes, and with each heartbeat.
   void report(Turn& turn) const;
   /// A shard has ended, so the next step may have fewer replicas than the last one.
   void on_shard_end(Turn& turn);

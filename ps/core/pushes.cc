@@ -213,7 +213,6 @@ void Pushes::admit_step(const wire::Push& push) {
   Admission& a = admission_;
   for_each(a.apply, [&](PartitionId p) {
     if (commits_.is_next(push, p)) return;
-    defended(Defence::kPsStepOther);
     erase(a.apply, p);
     a.others.push_back({p, wire::PartStatus::kOtherStep, push.batch.batch});
   });
@@ -399,9 +398,8 @@ void Pushes::count_staleness(const Piece& piece) {
 
 void Pushes::answer_others(wire::PartStatus status, uint32_t watermark) {
   Admission& a = admission_;
-  defended(status == wire::PartStatus::kStaged      ? Defence::kPsFragmentStaged
-           : status == wire::PartStatus::kOtherStep ? Defence::kPsStepOther
-                                                    : Defence::kPsPullUnknown);
+  if (status == wire::PartStatus::kStaged) defended(Defence::kPsFragmentStaged);
+  if (status == wire::PartStatus::kUnknownPull) defended(Defence::kPsPullUnknown);
   for_each(a.apply, [&](PartitionId p) { a.others.push_back({p, status, watermark}); });
   sort_by_partition(a.others);
   std::fill(a.apply.begin(), a.apply.end(), uint64_t{0});

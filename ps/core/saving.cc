@@ -47,7 +47,6 @@ void Saving::on_save(const wire::Envelope& envelope, const wire::Save& save, Tur
         wire::Saved{.checkpoint = save.checkpoint, .ok = false, .error = outside->what});
   }
   if (save.step != 0 && !is_at(partitions_, save.step)) {
-    defended(Defence::kPsSaveOtherStep);
     return turn.send(kChiefPeer, envelope.request,
                      wire::Saved{.checkpoint = save.checkpoint,
                                  .ok = false,

@@ -23,7 +23,6 @@ StepStage::Added StepStage::add(PeerKey from, RequestId request, const wire::Pus
   const auto there = replicas_.find(push.replica);
   if (there != replicas_.end() && there->second.batch != push.batch) {
     if (there->second.batch < push.batch) return Added::kOtherBatch;
-    defended(Defence::kPsStepReplaced);
     erase(push.replica);
   }
   const uint64_t bytes = bytes_of(payloads);

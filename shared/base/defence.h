@@ -46,14 +46,8 @@ namespace downpour {
   /* ps: synchronous steps */                                                                   \
   X(kPsStepStaged, "ps: stages a part until its step is committed")                             \
   X(kPsStepStagedAgain, "ps: receives a part of a step that it has already staged")             \
-  X(kPsStepReplaced, "ps: replaces a staged part by one of an earlier shard")                   \
-  X(kPsStepOther, "ps: refuses a part whose values were pulled for another step")               \
   X(kPsStepCleared, "ps: drops the staged parts because its partitions have changed")           \
-  X(kPsStepMarker, "ps: drops a staged part that disagrees about quarantined batches")          \
   X(kPsCommitRepeated, "ps: answers a repeated Commit")                                         \
-  X(kPsCommitLate, "ps: ignores a Commit that it cannot apply")                                 \
-  X(kPsCommitWaits, "ps: delays a Commit until its partitions are copied")                      \
-  X(kPsSaveOtherStep, "ps: fails a Save for another step")                                      \
   /* ps: checkpoints and moves */                                                               \
   X(kPsSaveAnswered, "ps: answers a repeated Save from memory")                                 \
   X(kPsSaveRepeated, "ps: answers a repeated Save once the images are written")                 \
@@ -137,7 +131,6 @@ namespace downpour {
   X(kWorkerWaitsForFloor, "worker: waits for slower workers")                                   \
   X(kWorkerPullsDiscarded, "worker: discards what it pulled before its leases expired")         \
   X(kWorkerStepsDiffer, "worker: pulls again because the partitions are at different steps")    \
-  X(kWorkerOtherStep, "worker: pulls again because a partition is at another step")             \
   X(kWorkerRolledBack, "worker: pulls again because all partitions have new owners or states")  \
   /* files */                                                                                   \
   X(kFileManifestSkipped, "checkpoint: skips a manifest that is damaged or incomplete")         \

@@ -59,7 +59,7 @@ constexpr std::array kBounded = {kWorkerWaitsForFloor, kWorkerPullsDiscarded};
 constexpr std::array kSync = {kPsStepStaged,       kPsStepStagedAgain, kPsStepCleared,
                               kChiefAllReturn,     kChiefStagedLate,   kChiefStagedEarly,
                               kChiefReplicaStalls, kWorkerStepsDiffer, kWorkerRolledBack};
-constexpr std::array kLostCommits = {kPsCommitRepeated, kPsCommitLate};
+constexpr std::array kLostCommits = {kPsCommitRepeated};
 constexpr std::array kLostViews = {kChiefClaimStale};
 
 const std::array kProfiles = {
@@ -211,7 +211,8 @@ const std::array kProfiles = {
             .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},
             .faults = "ps.Commit:lose=8%,ps.Commit:repeat=8%,chief.Staged:lose=5%,"
                       "chief.Committed:lose=5%,kill-worker=2s,kill-ps=4s,zombie-worker=1s,deaf=2s,"
-                      "join-ps=3s,kill-chief=5s,delay=3%,duplicate=3%,drop=0.5%,ends",
+                      "join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,"
+                      "drop=0.5%,ends",
             .defences = kLostCommits},
 };
 

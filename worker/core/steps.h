@@ -114,6 +114,9 @@ class Steps {
   bool handle_gap(Slot& slot, uint32_t watermark, WorkerEffects& fx);
   void slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx);
 
+  // Until a refused request is repeated.
+  static constexpr int64_t kRegroupDelayNs = 50 * kMillisecond;
+
   const WorkerConfig& config_;
   Session& session_;
   Requests& requests_;

@@ -189,9 +189,10 @@ void Lifecycle::end_round(Turn& turn) {
   const auto again = std::count_if(outcome->lacking.begin(), outcome->lacking.end(),
                                    [&](const LackingShard& shard) { return all || shard.begun; });
   if (again > 0) {
-    turn.notice(NoticeLevel::kWarning,
-                str("of epoch ", history_.epoch() + 1, " ", again, " of ", pass_.table().shard_count(),
-                    " shards are incomplete at some partition and are leased again"));
+    turn.notice(
+        NoticeLevel::kWarning,
+        str("of epoch ", history_.epoch() + 1, " ", again, " of ", pass_.table().shard_count(),
+            " shards are incomplete at some partition and are leased again"));
   }
   phases_.enter(turn, Phase::kTraining);
 }
@@ -348,9 +349,9 @@ void Lifecycle::end_reconcile(Turn& turn, const RoundOutcome& outcome) {
 /// Returns to an epoch that was complete and is not any more. Returns false if that fails the job.
 bool Lifecycle::roll_back_to(Turn& turn, uint32_t epoch) {
   defended(Defence::kChiefRollsBack);
-  turn.notice(
-      NoticeLevel::kWarning,
-      str("epoch ", epoch + 1, " is no longer complete at every partition, so its training continues"));
+  turn.notice(NoticeLevel::kWarning,
+              str("epoch ", epoch + 1,
+                  " is no longer complete at every partition, so its training continues"));
   leasing_.revoke_all(turn);
   history_.roll_back_to(epoch);
   return open_epoch(turn);

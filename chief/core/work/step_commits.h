@@ -15,8 +15,7 @@ namespace downpour::chief {
 
 /// A step applies the next batch of every replica that has shards left. The ps cores report which
 /// batches they have staged. The step is committed when every core has the batches of all replicas.
-/// All partitions are then at the same step, or some of them are one step behind because a Commit
-/// is on its way.
+/// While a Commit is unanswered, some partitions may not have applied the step yet.
 class StepCommits {
  public:
   explicit StepCommits(const ChiefConfig& config);
