@@ -73,9 +73,12 @@ class PsCore {
   /// Reports a stop signal to the chief. The chief stops the job, or moves the partitions of this
   /// process away and then stops the process.
   void leave(int signal, Effects& effects);
-  /// Sets how many epochs and shards the plan has. A restarted chief may want more epochs, or may
-  /// have other data.
-  void set_plan(const PlanExtent& plan) { config_.plan = plan; }
+  /// Sets how many epochs and shards the plan has, and whether steps are synchronous. A restarted
+  /// chief may want more epochs or another mode, or may have other data.
+  void set_plan(const PlanExtent& plan, const std::optional<StepRules>& steps) {
+    config_.plan = plan;
+    config_.steps = steps;
+  }
   /// Sets the run folder. A restarted chief may have it under another path.
   void set_run_dir(std::string run_dir) { config_.run_dir = std::move(run_dir); }
   /// Sends heartbeats, and ends the process if the chief is silent for too long. Drops old handles

@@ -145,7 +145,8 @@ void PsNode::on_welcome_again(const wire::Message& message) {
   const auto job = job_from_toml(welcome.job, welcome.base_dir);
   if (job) {
     const auto graph = model::Graph::build(*job);
-    if (graph && (*graph)->tables() == tables_) return core_->set_plan(extent_of(*job, welcome));
+    if (graph && (*graph)->tables() == tables_)
+      return core_->set_plan(extent_of(*job, welcome), steps_of(*job));
   }
   exit(downpour::exit_code(ErrorCode::kConfig),
        "the chief restarted with another model or optimizer: restart this ps");

@@ -81,4 +81,19 @@ TEST_CASE("synchronous training gives the same model for any number of processes
   CHECK(predictions(dir, "ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
 }
 
+TEST_CASE("data with fewer shards than replicas are trained, with a warning", "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  const Ended ended =
+      Program("downpour",
+              {"train", dir / "data.csv", "--set", "train.mode=sync", "--set", "train.replicas=4",
+               "--set", "data.shard_records=100000", "--set", "train.epochs=1"},
+              dir.path())
+          .wait(60);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK(ended.err.find("the data have 1 shard, so only as many of the 4 replicas take part") !=
+        std::string::npos);
+}
+
 }  // namespace downpour::testing

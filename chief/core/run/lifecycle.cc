@@ -47,6 +47,13 @@ void Lifecycle::start(Turn& turn) {
                             "decompress the file, divide it into several files, or set train.mode "
                             "= \"async\""});
   }
+  if (step_commits_.enabled() && pass_.train_shards() < *config_.job.train.replicas) {
+    turn.notice(NoticeLevel::kWarning,
+                str("the data have ", pass_.train_shards(),
+                    pass_.train_shards() == 1 ? " shard" : " shards", ", so only as many of the ",
+                    *config_.job.train.replicas,
+                    " replicas take part; smaller shards help: data.shard_records"));
+  }
   if (pass_.no_input()) fail(turn, Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
 }
 

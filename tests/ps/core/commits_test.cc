@@ -199,6 +199,18 @@ TEST_CASE("what is staged is dropped when the partitions of the core change", "[
   CHECK(ps.core.step_stage().empty());
 }
 
+TEST_CASE("a restarted chief may change the mode", "[ps][core]") {
+  SyncHarness ps(small_config());
+  ps.core.set_plan({}, StepRules{.replicas = 2});
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  CHECK(ps.weight(3) == 0.0F);
+  ps.commit(1, {kPartA});
+  CHECK(ps.weight(3) == -1.0F);
+  ps.core.set_plan({}, {});
+  ps.stage(0, 1, 0, {3}, 1.0F);
+  CHECK(ps.weight(3) == -2.0F);
+}
+
 TEST_CASE("a push of an unknown replica, or without a step, is rejected", "[ps][core]") {
   SyncHarness ps(sync_config(2));
   wire::Push push = ps.part(0, 0, 1, 1);

@@ -242,7 +242,7 @@ TEST_CASE("a push of an epoch or shard that the job does not have is rejected", 
   CHECK_THAT(answer(ps.push({0, 10, 0})), Catch::Contains("the job has 3 epochs of 10 shards"));
   CHECK_THAT(answer(ps.end({0, 10, 0})), Catch::Contains("the job has 3 epochs of 10 shards"));
   CHECK(ps.core.partitions().watermarks().rows() == 1);
-  ps.core.set_plan({.epochs = 4, .shards = 10});  // the run is resumed for one more epoch
+  ps.core.set_plan({.epochs = 4, .shards = 10}, {});  // the run is resumed for one more epoch
   CHECK(answer(ps.push({3, 0, 0})).empty());
 }
 
