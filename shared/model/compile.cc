@@ -66,6 +66,8 @@ class Compiler final {
     program_.output_specs = job_.model.outputs;
     // In synchronous training the ps divides the sum of a step's gradients.
     program_.mean = job_.train.reduction == "mean" && !job_.train.replicas;
+    // The order of a batch's keys depends on the number of ps, but the model must not.
+    program_.any_key_order = !job_.train.replicas;
     lay_out(program_, values_);
     return std::move(program_);
   }

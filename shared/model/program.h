@@ -126,6 +126,9 @@ struct Program {
   std::vector<Output> outputs;
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"
+  // The unique keys of a batch may be in any order. Then a layer may be multiplied once per key
+  // (KeyedProduct), although the order of the keys changes the bits of its sums.
+  bool any_key_order = true;
 
   uint64_t row_floats = 0;    // floats per record in all buffers
   uint64_t dense_floats = 0;  // floats of all dense variables

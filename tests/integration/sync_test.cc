@@ -13,14 +13,14 @@
 namespace downpour::testing {
 namespace {
 
-constexpr int kRecords = 4000;
+constexpr int kRecords = 8000;
 
 /// Writes records with three categories and a number, whose label depends on all of them.
 void write_data(const ScratchDir& dir) {
   Rng rng(5);
   std::string text = "label,a,b,c,x\n";
   for (int i = 0; i < kRecords; ++i) {
-    const auto a = int(rng.below(50)), b = int(rng.below(50)), c = int(rng.below(7));
+    const auto a = int(rng.below(20)), b = int(rng.below(20)), c = int(rng.below(7));
     const int x = int(rng.below(1000));
     const bool positive = (a * 7 + b * 3 + c * 11 + x / 100) % 10 < 4;
     text += std::string(positive ? "1" : "0") + ",a" + std::to_string(a) + ",b" +
@@ -34,11 +34,11 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
                         const std::vector<std::string>& flags, const std::string& kills = {}) {
   dir.write(run + ".toml",
             "run_dir = \"" + run + "\"\npartitions = 16\n" +
-                "data = { source = \"data.csv\", shard_records = 250 }\n"
+                "data = { source = \"data.csv\", shard_records = 500 }\n"
                 "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16] }\n"
                 "optimizer = { type = \"adam\" }\n"
-                "train = { mode = \"sync\", replicas = 4, batch_size = 32, epochs = 3, "
-                "checkpoint = { every = 20 } }\n");
+                "train = { mode = \"sync\", replicas = 4, batch_size = 125, epochs = 3, "
+                "checkpoint = { every = 8 } }\n");
   std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--quiet"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   Program train("downpour", arguments, dir.path());
@@ -84,12 +84,12 @@ TEST_CASE("synchronous training gives the same model for any number of processes
 TEST_CASE("data with fewer shards than replicas are trained, with a warning", "[integration]") {
   const ScratchDir dir;
   write_data(dir);
-  const Ended ended =
-      Program("downpour",
-              {"train", dir / "data.csv", "--set", "train.mode=sync", "--set", "train.replicas=4",
-               "--set", "data.shard_records=100000", "--set", "train.epochs=1"},
-              dir.path())
-          .wait(60);
+  const Ended ended = Program("downpour",
+                              {"train", dir / "data.csv", "--set", "run_dir=" + (dir / "run"),
+                               "--set", "train.mode=sync", "--set", "train.replicas=4", "--set",
+                               "data.shard_records=100000", "--set", "train.epochs=1"},
+                              dir.path())
+                          .wait(60);
   INFO(ended.err);
   CHECK(ended.status == 0);
   CHECK(ended.err.find("the data have 1 shard, so only as many of the 4 replicas take part") !=
