@@ -432,8 +432,8 @@ struct StepPart {
   auto operator<=>(const StepPart&) const = default;
 };
 /// ps core -> chief: the parts of the next step that every partition of this core has staged. Valid
-/// under the view in the envelope. Sent when a part becomes complete, and repeated with each
-/// heartbeat.
+/// under the view in the envelope. Sent when as many are complete as the last step had, when a
+/// shard ends, after a new view, and with each heartbeat.
 struct Staged {
   uint64_t step = 0;
   std::vector<StepPart> parts;  // ascending by replica
