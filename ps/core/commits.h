@@ -45,8 +45,9 @@ class Commits {
   Result<void> check(const wire::Push& push) const;
   /// Returns whether `p` would apply this push in its next step.
   bool is_next(const wire::Push& push, PartitionId p) const;
-  /// Stages the parts that are whole, or repeats them without a payload if has() is true. Error
-  /// kUnavailable: the staged parts need too much memory.
+  /// Stages the push at the partitions `parts`; all its fragments have arrived. If has() is true,
+  /// the parts are staged already: `payloads` may be empty, and only the request is recorded, to be
+  /// answered after the step. Error kUnavailable: the staged parts need too much memory.
   Result<StepStage::Added> stage(PeerKey from, RequestId request, const wire::Push& push,
                                  const Bits& covered, const Bits& parts,
                                  std::vector<StagedPush::Payload> payloads, Turn& turn);
@@ -60,7 +61,9 @@ class Commits {
   void on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   /// Applies the step that waited for a checkpoint. Called after each copy.
   void continue_after_copy(Turn& turn);
-  /// Reports to the chief what is staged: when the view changes, and with each heartbeat.
+  /// Reports to the chief the batches that are staged at all partitions of the core, if there are
+  /// any. Called when the view changes and with each heartbeat; stage() and on_shard_end() also
+  /// report.
   void report(Turn& turn) const;
   /// A shard has ended, so the next step may have fewer replicas than the last one.
   void on_shard_end(Turn& turn);

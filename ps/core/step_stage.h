@@ -45,9 +45,10 @@ struct StagedReplica {
   std::vector<Waiting> waiting;
 };
 
-/// Parts stay until their step is committed, or until the partitions of the core change. They are
-/// never dropped for their age or for memory, because another partition may already have committed
-/// the step.
+/// Parts stay until their step is committed, the partitions of the core change, a new quarantine
+/// marker disagrees with them, or the replica stages a batch of an earlier shard. They are never
+/// dropped because of their age or to free memory, because another partition may already have
+/// committed the step.
 class StepStage {
  public:
   /// Keeps the reference.

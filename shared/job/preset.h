@@ -11,8 +11,8 @@
 
 namespace downpour {
 
-/// Completes a job. data.format must be known, and data.columns and data.fields must hold what the
-/// file determines, where the job sets nothing. Adds the format's own columns and fields, and
+/// Completes a job. data.format must be known. If the job leaves data.columns or data.fields open,
+/// the caller must have set them from the data file. Adds the format's own columns and fields, and
 /// expands runs of names, the model preset and default metrics. Then validates. Idempotent. Errors:
 /// kConfig; `where` is the key.
 Result<void> complete_job(Job& job);

@@ -172,8 +172,8 @@ struct WorkTime {
   uint64_t compute_ns = 0;  // a batch was being computed
   uint64_t network_ns = 0;  // no batch was computed, and the worker waited for a ps
   uint64_t input_ns = 0;    // neither of these; the next batch was still being read
-  // Integrals over time while the worker had a shard to read: of the batches that were ready, and
-  // of the batches for which the queue had room. Their ratio is the mean fill of the queue.
+  // Integrals over the time in which the worker had a shard to read: of the number of batches in
+  // the queue, and of the capacity of the queue. Their ratio is the mean fill.
   uint64_t queued_ns = 0, queue_ns = 0;
   uint64_t sum() const { return compute_ns + network_ns + input_ns; }
   WorkTime& operator+=(const WorkTime& other) {
@@ -195,7 +195,8 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 /// ps core, worker or input process -> chief, every heartbeat_ns: a sign of life, with figures. The
-/// figures are only hints; `failure` ends the job.
+/// figures are only hints; `failure` ends the job. The chief answers workers and input processes
+/// with a Heartbeat that has only the receiver's incarnation.
 struct Heartbeat {
   Incarnation incarnation{};
   uint64_t rss_bytes_max = 0;
@@ -262,15 +263,16 @@ struct StatusReply {
   std::string failure;
   // Of any epoch. A flag is set if it holds at one or more partitions of this core.
   std::vector<QuarantineMarker> markers = {};
-  // Shards begun or ended at some partition of this core, ascending. If the list is cut short, its
-  // last interval also contains others.
+  // Shards begun or ended at some partition of this core, ascending. If the list is too long, its
+  // last interval extends to the end of the last begun shard, so it may contain shards that have
+  // not begun.
   std::vector<Interval> begun = {};
   bool operator==(const StatusReply&) const = default;
 };
 
 /// Chief -> ps core: write all owned partitions into `folder`, in one file per core, and answer
-/// with Saved. An image may hold only the rows that changed since its image in the published
-/// checkpoint `base`.
+/// with Saved. If `base` is set, an image may be incremental: it then holds only the rows that
+/// changed since the partition's image in the published checkpoint `base`.
 struct Save {
   ViewId checkpoint;  // (term, n) of the manifest to be written
   std::string folder;
@@ -317,9 +319,9 @@ struct Frozen {
   std::vector<ImageRef> images;
   bool operator==(const Frozen&) const = default;
 };
-/// Any member -> chief: this process received a stop signal. With processes of `downpour train` the
-/// chief stops the job. Otherwise it moves the partitions of a ps to other ps and then stops that
-/// ps. Repeated with each heartbeat.
+/// Any member -> chief: this process received a stop signal. If `downpour train` started the
+/// process, the chief stops the job. Otherwise it moves the partitions of a leaving ps to other ps
+/// and then stops that ps; if they cannot be moved, it stops the job. Repeated with each heartbeat.
 struct Leave {
   Incarnation incarnation{};
   // number of the signal: 2 is SIGINT; any other number counts as SIGTERM (15)

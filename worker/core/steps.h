@@ -60,8 +60,9 @@ class Steps {
   size_t batches_pulled() const;
   /// Pulls for the batches that PullPolicy allows now.
   void pull_held(int64_t now_ns, WorkerEffects& fx);
-  /// Reads all batches in flight again, because the leases may have expired: with a bound on the
-  /// staleness, no gradient of values that were pulled before may be applied.
+  /// Call with bounded staleness when the leases may have expired: gradients of values that were
+  /// pulled earlier must not be applied. Discards the batches in flight of every training shard
+  /// that has pulled, and reads them again.
   void discard_pulled(WorkerEffects& fx);
   /// Repeats requests that are due.
   void on_tick(int64_t now_ns, WorkerEffects& fx);

@@ -48,15 +48,17 @@ class Ownership {
   std::optional<uint32_t> owner_number(PsKey key) const;
   /// Returns true if the core owns a partition or was assigned one.
   bool concerns(PsKey key) const;
-  /// Returns the number of partitions that the core owns or was assigned.
+  /// Returns the number of partitions that are assigned to the core, or that it owns and that are
+  /// assigned to no other core.
   uint32_t load(PsKey key) const;
 
   /// Records, before the first view, that the chief accepts the claim of a core to this partition.
   /// The generation must be of an earlier term.
   void claim(PartitionId partition, const wire::Owner& by, ViewId ownership_generation);
 
-  /// Marks the core as lost. Its partitions, and those that it was assigned, wait for another core.
-  /// Returns their number; 0 if the core was lost already.
+  /// Marks the core as lost and withdraws its assignments. Its partitions wait for another core,
+  /// and so do those that it was assigned, unless their owner is alive with a copy that is not
+  /// stale. Returns the load() that the core had; 0 if it was lost already.
   uint32_t lose(PsKey key, int64_t now_ns);
   /// Undoes lose(), because the core has returned. It keeps its partitions, except those that are
   /// stale or were assigned to another core meanwhile. Returns the number of those that it keeps.

@@ -5,12 +5,11 @@
 // - The *account* of an epoch has its record counts: read = applied + filtered + skipped + dropped
 //   + quarantined. An epoch gets its account when it is complete, or when the job ends inside it.
 // - In a *round*, the chief asks every partition how much of the epoch it has applied; a
-// *completion
-//   round* decides whether the epoch is complete. A partition *lacks* a shard if it has not applied
-//   all of it.
+//   *completion round* decides whether the epoch is complete. A partition *lacks* a shard if it has
+//   not applied all of it.
 // - An *open stream* is the output of a program whose number of records is unknown. Each shard of
 //   it is one *piece*: a run of at most plan::ShardMap::open_piece() records. For an open stream,
-//   "bytes" in this file means a number of records.
+//   and for a program whose number of records is known, "bytes" in this file means records.
 #pragma once
 
 #include <algorithm>
@@ -125,9 +124,11 @@ class Pass {
   Result<wire::ShardCounts> settle(uint32_t epoch, const RoundOutcome& outcome) const;
   /// Returns the number of bad records that all shards of the pass have skipped so far.
   uint64_t skipped_so_far() const;
-  /// Checks data that can only be read from their start. The hash at the start of each shard must
-  /// equal the hash at the end of the shard before it, because different workers may have read the
-  /// two. Checks `shard` against both neighbours. Error kBadData if the input is not replayable.
+  /// Checks data that can only be read from their start. In such data, `first_offset` and
+  /// `end_offset` of a shard's counts are hashes of all records before the shard and up to its end.
+  /// The end of a shard must equal the start of the next; otherwise two reads of the source
+  /// returned different records. Checks `shard` against both neighbours. Error kBadData if the
+  /// input is not replayable.
   Result<void> check_stream(uint32_t shard) const;
 
   /// Returns how many batches have been reported to this chief as acknowledged by all partitions.
@@ -142,7 +143,8 @@ class Pass {
   /// has ended. Before any has ended, only one shard at a time is begun.
   bool may_begin_shards(const StepBase& base) const;
   /// Returns true if the job has reached `train.steps` inside the epoch, and every shard that was
-  /// begun has ended. After the leases of an earlier chief, only when one lease time has passed.
+  /// begun has ended. If workers may hold leases of an earlier chief, returns false until one lease
+  /// time (ChiefConfig::lease_ns) has passed since the start.
   bool partial_epoch_is_read(const Turn& turn, const StepBase& base) const;
 
   /// Returns a number that grows whenever the job makes new progress.

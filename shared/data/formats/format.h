@@ -1,10 +1,11 @@
 // Format: how records of one layout are detected, found, counted and parsed. Formats of the same
-// layout, such as csv and tsv, share these functions. Their traits, on which the settings of a job
-// depend too, are in shared/job/formats.h.
+// layout, such as csv and tsv, share these functions. The traits of the formats are in
+// shared/job/formats.h, because the checks of a job need them too.
 //
 // The formats npy and npz are *arrays*: a source has several NumPy arrays, and record i consists of
 // row i of each array that a field reads. A *window* (records/window.h) is a bounded run of
-// consecutive records in memory. A *range* is the part of a file that one reader opens.
+// consecutive records in memory. A *range* is a contiguous part of a file; a shard has one or
+// several.
 #pragma once
 
 #include <array>
