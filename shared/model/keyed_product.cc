@@ -55,7 +55,7 @@ bool KeyedProduct::begin(const Batch& batch) {
   owners_.resize(most);
   seen_.assign(most, 0);
   bags_.assign(pool_.bags.size(), {});
-  find_runs(batch);
+  if (any_key_order_) find_runs(batch);
   uint32_t different = 0;
   size_t first_place = 0;
   for (size_t b = 0; b < bags_.size(); ++b) {

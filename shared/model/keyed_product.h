@@ -25,7 +25,11 @@ namespace downpour::model {
 /// in order. `kernel` points to W_0; the other blocks follow it.
 class KeyedProduct final {
  public:
-  KeyedProduct(const PoolOp& pool, uint32_t units) : pool_(pool), units_(units) {}
+  /// Keeps the reference. With `any_key_order`, most rows are multiplied where they lie, so the
+  /// bits of the sums over keys depend on the order of the table's keys. Without it, the rows of a
+  /// bag are first gathered in the order in which the records name them.
+  KeyedProduct(const PoolOp& pool, uint32_t units, bool any_key_order)
+      : pool_(pool), units_(units), any_key_order_(any_key_order) {}
 
   /// Starts a batch: numbers the keys of each bag. Returns false, and stays inactive until the next
   /// batch, if too few records share keys for the method to pay.
@@ -82,6 +86,7 @@ class KeyedProduct final {
 
   const PoolOp& pool_;
   uint32_t units_;
+  bool any_key_order_;
   bool active_ = false;
   size_t records_ = 0;
   std::vector<Bag> bags_;

@@ -192,7 +192,7 @@ void lay_out(Program& program, const std::vector<ValueUse>& uses) {
   place_values(program, uses);
   prune_concats(program);
   order_gradients(program, uses);
-  if (program.any_key_order) find_keyed(program, uses);
+  find_keyed(program, uses);
   program.chunk_rows = clamp_rows(kChunkFloats / std::max<uint64_t>(1, program.row_floats),
                                   kChunkRowsMin, kChunkRowsMax);
   program.slot_rows = clamp_rows(kSlotProducts / std::max<uint64_t>(1, program.dense_floats),
