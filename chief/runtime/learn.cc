@@ -7,7 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include "shared/base/hash.h"
+#include "shared/base/rng.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/data/values/quantiles.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/field_output.h"
@@ -20,15 +23,34 @@ constexpr uint32_t kBatchRecords = 1024;
 
 /// Returns the first op of a field whose statistics are not known; null if there is none.
 TransformSpec* first_open(FieldSpec& field) {
-  const auto found = std::find_if(field.transform.begin(), field.transform.end(), is_open);
+  const auto found = std::find_if(field.transform.begin(), field.transform.end(),
+                                  [](const TransformSpec& op) { return downpour::is_open(op); });
   return found == field.transform.end() ? nullptr : &*found;
 }
 
-bool any_open(const Job& job) {
-  return std::any_of(job.data.fields.begin(), job.data.fields.end(), [](const FieldSpec& field) {
-    return std::any_of(field.transform.begin(), field.transform.end(), is_open);
-  });
+bool is_open(const OutputSpec& output) { return output.offset.open || output.scale.open; }
+
+/// Returns whether any field has an op, or any output a number, that `matches` and is not known.
+template <typename Matches>
+bool any_open(const Job& job, Matches matches) {
+  const auto in_field = [&](const FieldSpec& field) {
+    return std::ranges::any_of(field.transform, [&](const TransformSpec& op) {
+      return downpour::is_open(op) && matches(op);
+    });
+  };
+  const auto in_output = [&](const OutputSpec& output) {
+    return is_open(output) && matches(output);
+  };
+  return std::ranges::any_of(job.data.fields, in_field) ||
+         std::ranges::any_of(job.model.outputs, in_output);
 }
+bool any_open(const Job& job) {
+  return any_open(job, [](const auto& /*op*/) { return true; });
+}
+
+/// Returns whether a sample of the records is enough for the statistics.
+bool sample_is_enough(const TransformSpec& op) { return std::holds_alternative<ops::Quantile>(op); }
+bool sample_is_enough(const OutputSpec& /*output*/) { return true; }
 
 /// Takes statistics from another run's job, for fields with the same ops.
 void adopt(const Job& from, Job& job) {
@@ -39,9 +61,17 @@ void adopt(const Job& from, Job& job) {
     for (size_t i = 0; i < filled.transform.size(); ++i) {
       TransformSpec& op = filled.transform[i];
       const TransformSpec& other = known->transform[i];
-      if (is_open(op) && other.index() == op.index()) op = other;
+      if (downpour::is_open(op) && other.index() == op.index()) op = other;
     }
     if (filled.transform == known->transform) field = std::move(filled);
+  }
+  for (OutputSpec& output : job.model.outputs) {
+    for (const OutputSpec& known : from.model.outputs) {
+      if (known.name != output.name || known.target != output.target || known.loss != output.loss)
+        continue;
+      if (output.offset.open) output.offset = known.offset;
+      if (output.scale.open) output.scale = known.scale;
+    }
   }
 }
 
@@ -70,45 +100,102 @@ struct Moments {
   }
 };
 
+/// A sample of at most kSampleMax values, the same for any number of threads: of all values, those
+/// whose random numbers are smallest.
+class Sample {
+ public:
+  /// `random` must be independent of the value, and the same in each run.
+  void add(float x, uint64_t random) {
+    values_.emplace_back(random, x);
+    if (values_.size() >= 2 * kSampleMax) shorten();
+  }
+  void add(const Sample& other) {
+    values_.insert(values_.end(), other.values_.begin(), other.values_.end());
+    shorten();
+  }
+  std::vector<double> values() const {
+    std::vector<double> values;
+    for (const auto& [random, x] : values_) values.push_back(double(x));
+    return values;
+  }
+
+ private:
+  static constexpr size_t kSampleMax = 200'000;
+  void shorten() {
+    if (values_.size() <= kSampleMax) return;
+    std::nth_element(values_.begin(), values_.begin() + kSampleMax, values_.end());
+    values_.resize(kSampleMax);
+  }
+  std::vector<std::pair<uint64_t, float>> values_;
+};
+
+struct Statistics {
+  Moments moments;
+  bool sampled = false;  // an op needs the sample
+  Sample sample;
+};
+
 // Each op with statistics has one of these. The divisor is 1 for values that never vary or do not
 // occur.
-void fill_in(const Moments& moments, ops::Standardize& op) {
+void fill_in(const Statistics& statistics, ops::Standardize& op) {
+  const Moments& moments = statistics.moments;
   const double scale = moments.count == 0 ? 0 : std::sqrt(moments.squares / moments.count);
   op.mean = moments.mean;
   op.scale = scale > 0 ? scale : 1;
 }
-void fill_in(const Moments& moments, ops::MinMax& op) {
+void fill_in(const Statistics& statistics, ops::MinMax& op) {
+  const Moments& moments = statistics.moments;
   op.min = moments.count == 0 ? 0 : moments.min;
   op.max = moments.count == 0 ? 1 : moments.max;
   if (!(*op.min < *op.max)) op.max = *op.min + std::max(1.0, std::abs(*op.min));
 }
 
-using FieldMoments = std::vector<Moments>;
+void fill_in(const Statistics& statistics, ops::Quantile& op) {
+  op.boundaries = data::quantiles(statistics.sample.values(), op.intervals);
+}
 
-Result<FieldMoments> read_range(const std::shared_ptr<const data::ReadPlan>& plan,
-                                const plan::ShardRange& range) {
-  FieldMoments moments(plan->layout.floats.size());
+/// The offset is the best constant prediction; the scale is the standard deviation of the target.
+void fill_in(const Statistics& statistics, OutputSpec& output) {
+  const Moments& target = statistics.moments;
+  const bool logistic = output.loss == "logistic";
+  const double mean = logistic ? std::clamp(target.mean, 1e-6, 1 - 1e-6) : target.mean;
+  const double deviation = target.count == 0 ? 0 : std::sqrt(target.squares / target.count);
+  if (output.offset.open) output.offset = {float(logistic ? std::log(mean / (1 - mean)) : mean)};
+  if (output.scale.open) output.scale = {deviation > 0 ? float(deviation) : 1.0F};
+}
+
+using FieldStatistics = std::vector<Statistics>;
+
+/// Adds the values of one range to `fields`, which are those of plan->layout.floats.
+Result<FieldStatistics> read_range(const std::shared_ptr<const data::ReadPlan>& plan,
+                                   const plan::ShardRange& range, FieldStatistics fields) {
+  Rng random(hash_combine(plan->seed, hash_combine(range.file, range.begin)));
   const data::Split part = plan->holdout > 0 ? data::Split::kTrain : data::Split::kAll;
   DP_TRY(const auto reader, data::open_shard(plan, part, {}, range, 0));
   Batch batch;
   for (;;) {
     DP_TRY(const bool more, reader->next(batch));
-    if (!more) return moments;
-    for (size_t i = 0; i < moments.size(); ++i)
-      for (const float x : batch.floats[i].values) moments[i].add(double(x));
+    if (!more) return fields;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      for (const float x : batch.floats[i].values) {
+        fields[i].moments.add(double(x));
+        if (fields[i].sampled) fields[i].sample.add(x, random.next());
+      }
+    }
   }
 }
 
 /// Reads the ranges on several threads. Adds the results in the order of the ranges, so that the
 /// sum does not depend on the threads.
-Result<FieldMoments> read_all(const std::shared_ptr<const data::ReadPlan>& plan,
-                              const std::vector<plan::ShardRange>& ranges) {
-  std::vector<Result<FieldMoments>> parts(ranges.size(), FieldMoments{});
+Result<FieldStatistics> read_all(const std::shared_ptr<const data::ReadPlan>& plan,
+                                 const std::vector<plan::ShardRange>& ranges,
+                                 FieldStatistics fields) {
+  std::vector<Result<FieldStatistics>> parts(ranges.size(), FieldStatistics{});
   std::atomic<size_t> next = 0;
   std::atomic<bool> failed = false;
   const auto work = [&] {
     for (size_t i = next++; i < ranges.size() && !failed; i = next++) {
-      parts[i] = read_range(plan, ranges[i]);
+      parts[i] = read_range(plan, ranges[i], fields);
       if (!parts[i]) failed = true;
     }
   };
@@ -118,15 +205,17 @@ Result<FieldMoments> read_all(const std::shared_ptr<const data::ReadPlan>& plan,
     while (threads.size() + 1 < count) threads.emplace_back(work);
     work();
   }
-  FieldMoments all(plan->layout.floats.size());
-  for (Result<FieldMoments>& part : parts) {
+  for (Result<FieldStatistics>& part : parts) {
     if (!part) return std::move(part).error();
-    for (size_t i = 0; i < part->size(); ++i) all[i].add((*part)[i]);
+    for (size_t i = 0; i < part->size(); ++i) {
+      fields[i].moments.add((*part)[i].moments);
+      fields[i].sample.add((*part)[i].sample);
+    }
   }
-  return all;
+  return fields;
 }
 
-/// Learns the first open op of each field that has one.
+/// Learns the first open op of each field that has one. If there is none, learns the outputs.
 Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::ShardRange>& ranges) {
   auto plan = std::make_shared<data::ReadPlan>();
   plan->data = job.data;
@@ -145,6 +234,7 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   plan->base_dir = job.base_dir;
   plan->training = false;
   std::vector<TransformSpec*> open;
+  FieldStatistics fields;
   for (FieldSpec& field : job.data.fields) {
     TransformSpec* const op = first_open(field);
     if (op == nullptr) continue;
@@ -157,16 +247,37 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
       plan->layout.floats.push_back({field.name, uint32_t(width)});
     }
     open.push_back(op);
+    fields.push_back({.sampled = std::holds_alternative<ops::Quantile>(*op)});
   }
-  DP_TRY(const FieldMoments moments, read_all(plan, ranges));
+  std::vector<OutputSpec*> outputs;
+  for (OutputSpec& output : job.model.outputs) {
+    if (!open.empty() || !is_open(output)) continue;
+    uint64_t width = 1;
+    for (const int64_t d : number_shape(*job.data.find_field(output.target))) width *= uint64_t(d);
+    plan->layout.floats.push_back({output.target, uint32_t(width)});
+    outputs.push_back(&output);
+    fields.emplace_back();
+  }
+  DP_TRY(const FieldStatistics statistics, read_all(plan, ranges, std::move(fields)));
+  for (size_t i = 0; i < outputs.size(); ++i) fill_in(statistics[i], *outputs[i]);
   for (size_t i = 0; i < open.size(); ++i) {
     std::visit(
         [&](auto& op) {
-          if constexpr (requires { op.is_open(); }) fill_in(moments[i], op);
+          if constexpr (requires { op.is_open(); }) fill_in(statistics[i], op);
         },
         *open[i]);
   }
   return {};
+}
+
+/// Keeps ranges of about kSampleBytes in all, at equal distances.
+void thin_out(std::vector<plan::ShardRange>& ranges) {
+  constexpr double kSampleBytes = 64 << 20;
+  double bytes = 0;
+  for (const plan::ShardRange& range : ranges) bytes += double(range.end - range.begin);
+  const auto kept = size_t(std::ceil(double(ranges.size()) * std::min(1.0, kSampleBytes / bytes)));
+  for (size_t i = 0; i < kept; ++i) ranges[i] = ranges[i * ranges.size() / kept];
+  ranges.resize(kept);
 }
 
 }  // namespace
@@ -180,7 +291,8 @@ Result<void> learn_statistics(RunPlan& plan, bool fresh) {
     if (run_dir.empty() || !any_open(job)) continue;
     if (const auto saved = saved_job(storage, run_dir)) adopt(*saved, job);
   }
-  const auto ranges = plan::cut_shards(data::as_whole(plan.train_files), plan.shard_bytes);
+  auto ranges = plan::cut_shards(data::as_whole(plan.train_files), plan.shard_bytes);
+  if (!any_open(job, [](const auto& op) { return !sample_is_enough(op); })) thin_out(ranges);
   while (any_open(job)) {
     DP_TRY_VOID(learn_next(job, plan, ranges).context("learning a transform's statistics"));
   }

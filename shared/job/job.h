@@ -193,8 +193,16 @@ struct LayerSpec {
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
   std::string table;  // embedding: "shared" = one table for all inputs; "" = one table per field
   bool bias = true;   // linear, dense
+  uint32_t bins = 0;  // piecewise
   std::optional<InitSpec> init;  // of the weights; none: the default of the layer type
   bool operator==(const LayerSpec&) const = default;
+};
+
+/// A number of the job file, or "auto": learned from the training records before training begins.
+struct Learned {
+  float value = 0.0F;
+  bool open = false;  // not learned yet
+  bool operator==(const Learned&) const = default;
 };
 
 struct OutputSpec {
@@ -205,16 +213,23 @@ struct OutputSpec {
   float weight = 1.0F;
   std::vector<std::string> metrics;  // "auc", "logloss", "accuracy", "rmse", "calibration"
   std::string weights;               // field with sample weights; "" = none
+  // The logit, or for squared loss the value, is offset + scale * input.
+  Learned offset{0.0F}, scale{1.0F};
   bool operator==(const OutputSpec&) const = default;
 };
 
 /// The options of a preset. complete_job() expands them to layers and outputs and clears them.
 struct PresetOptions {
-  std::vector<std::string> inputs;  // empty: every field except the target
-  std::string target;               // empty: "label"
-  uint32_t dim = 0;                 // 0: the preset's default
-  std::vector<uint32_t> units;      // empty: the preset's default
-  bool own_optimizer = false;       // the job sets no optimizer, so the preset may choose one
+  std::vector<std::string> inputs;    // empty: every field except the target
+  std::string target;                 // empty: "label"
+  uint32_t dim = 0;                   // 0: the preset's default
+  std::vector<uint32_t> units;        // empty: the preset's default
+  uint32_t bins = 0;                  // piecewise-linear embeddings of numbers; 0: none
+  Learned offset{0.0F}, scale{1.0F};  // of the output
+  std::string loss;                   // empty: the preset's default
+  uint32_t classes = 0;               // with softmax_cross_entropy
+  bool own_optimizer = false;         // the job sets no optimizer, so the preset may choose one
+  bool own_reduction = false;         // the same of train.reduction, if own_optimizer
   bool operator==(const PresetOptions&) const = default;
 };
 

@@ -177,9 +177,11 @@ std::string absolute_path(const std::string& path, const std::string& base) {
   return normal;
 }
 
-/// Sets own_optimizer: if the job sets no optimizer, its preset may choose one.
+/// Sets own_optimizer and own_reduction: what the job does not set, its preset may choose.
 void note_own_optimizer(const TomlNode& root, Job& job) {
   const TomlNode* optimizer = root.find("optimizer");
+  const TomlNode* train = root.find("train");
+  job.model.options.own_reduction = train == nullptr || train->find("reduction") == nullptr;
   job.model.options.own_optimizer =
       job.model.layers.empty() && (optimizer == nullptr || optimizer->entries.empty());
 }

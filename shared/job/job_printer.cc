@@ -61,6 +61,9 @@ class Printer {
   void real(const char* name, T value, Range /*range*/) {
     add(name, real_text(value));
   }
+  void learned(const char* name, const Learned& value, Range range) {
+    value.open ? add(name, "\"auto\"") : real(name, value.value, range);
+  }
   void interval(const char* name, const Interval& value) {
     add(name, value.ns > 0      ? toml_quoted(duration_text(value.ns))
               : value.steps > 0 ? str(value.steps)

@@ -97,6 +97,14 @@ class Reader : private TableReader {
     }
   }
 
+  /// Reads a number, or "auto".
+  void learned(const char* name, Learned& value, Range range) {
+    const TomlNode* node = take(name);
+    if (node == nullptr) return;
+    value.open = node->kind == Kind::kString && node->text == "auto";
+    if (!value.open) real(name, value.value, range);
+  }
+
   /// Reads "512MiB", "2GB", or a number of bytes. 0 is written "auto".
   void bytes(const char* name, uint64_t& value) {
     const TomlNode* found = take(name);

@@ -164,6 +164,7 @@ void visit_layer(V& v, T& t) {
   }
   if (type->has_bias) v.flag("bias", t.bias);
   if (type->has_init) v.init("init", t.init);
+  if (type->has_bins) v.number("bins", t.bins, 1, 1024);
 }
 
 template <typename V, typename T>
@@ -176,6 +177,8 @@ void visit_output(V& v, T& t) {
   v.real("weight", t.weight, Range{});
   v.strings("metrics", t.metrics);
   v.text("weights", t.weights);
+  if (V::kReads || t.offset != Learned{0.0F}) v.learned("offset", t.offset, Range{-3e38});
+  if (V::kReads || t.scale != Learned{1.0F}) v.learned("scale", t.scale, kPositive);
 }
 
 template <typename V, typename T>
@@ -188,6 +191,11 @@ void visit_model(V& v, T& t) {
     v.text("target", t.options.target);
     v.number("dim", t.options.dim, 0, 4096);
     v.counts("units", t.options.units);
+    v.number("bins", t.options.bins, 0, 1024);
+    v.choice("loss", t.options.loss, {"logistic", "softmax_cross_entropy", "squared", ""}, {});
+    v.number("classes", t.options.classes, 0, 1e6);
+    v.learned("offset", t.options.offset, Range{-3e38});
+    v.learned("scale", t.options.scale, kPositive);
   }
   v.tables("layers", t.layers, [](auto& inner, auto& layer) { visit_layer(inner, layer); });
   v.tables("outputs", t.outputs, [](auto& inner, auto& output) { visit_output(inner, output); });

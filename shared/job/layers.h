@@ -19,6 +19,7 @@ struct LayerInfo {
   bool has_activation = false;  // the keys `activation` and `last`
   bool has_bias = false;        // the key `bias`
   bool has_init = false;        // the key `init`
+  bool has_bins = false;        // the key `bins`
 };
 
 inline constexpr std::array kLayers{LayerInfo{.type = "linear",
@@ -40,7 +41,8 @@ inline constexpr std::array kLayers{LayerInfo{.type = "linear",
                                     LayerInfo{.type = "relu"},
                                     LayerInfo{.type = "sigmoid"},
                                     LayerInfo{.type = "concat"},
-                                    LayerInfo{.type = "add"}};
+                                    LayerInfo{.type = "add"},
+                                    LayerInfo{.type = "piecewise", .has_bins = true}};
 
 inline constexpr auto kLayerTypes = [] {
   std::array<const char*, kLayers.size()> types{};

@@ -48,9 +48,10 @@ Checked MinMax::check(const FieldOutput& /*input*/) const {
   return {};
 }
 
-Checked Bucketize::check(const FieldOutput& input) const {
-  if (boundaries.empty()) return Complaint{"has no boundaries", "boundaries = [18.0, 35.0, 65.0]"};
-  const bool exact = input.kind == ValueKind::kInteger;  // numbers are compared as 32-bit floats
+namespace {
+
+/// Checks that boundaries ascend, as 32-bit floats unless `exact`.
+Checked check_ascending(const std::vector<double>& boundaries, bool exact) {
   for (size_t i = 1; i < boundaries.size(); ++i) {
     const double before = boundaries[i - 1], after = boundaries[i];
     if (exact ? before < after : float(before) < float(after)) continue;
@@ -59,6 +60,21 @@ Checked Bucketize::check(const FieldOutput& input) const {
                      "sort the boundaries, and list each once"};
   }
   return {};
+}
+
+}  // namespace
+
+Checked Bucketize::check(const FieldOutput& input) const {
+  if (boundaries.empty()) return Complaint{"has no boundaries", "boundaries = [18.0, 35.0, 65.0]"};
+  return check_ascending(boundaries, input.kind == ValueKind::kInteger);
+}
+
+Checked Quantile::check(const FieldOutput& /*input*/) const {
+  if (boundaries.size() == 1 || boundaries.size() > kIntervalsMax + 1) {
+    return Complaint{str("has ", boundaries.size(), " boundaries"),
+                     str("list 2 to ", kIntervalsMax + 1, " boundaries, or none to learn them")};
+  }
+  return check_ascending(boundaries, false);
 }
 
 Checked Vocabulary::check(const FieldOutput& /*input*/) const {

@@ -375,13 +375,29 @@ struct Crop {
   Checked check(const FieldOutput& /*input*/) const { return check_length(length); }
 };
 
+/// The share of values below x, from 0 to 1, linear between `boundaries`; learned if not given.
+struct Quantile {
+  static constexpr OpInfo kInfo{.name = "quantile", .stage = OpStage::kNumber, .takes = kNumbers};
+  static constexpr uint32_t kIntervalsMax = 1024;
+  uint32_t intervals = 64;         // with about equally many values, to be learned
+  std::vector<double> boundaries;  // ascending, at least 2
+  bool operator==(const Quantile&) const = default;
+  static void visit(auto& v, auto& t) {
+    if (v.kReads || t.is_open()) v.number("intervals", t.intervals, 1, kIntervalsMax);
+    if (v.kReads || !t.is_open()) v.reals("boundaries", t.boundaries);
+  }
+  void hash(auto& hash) const { Bucketize{boundaries}.hash(hash); }
+  Checked check(const FieldOutput& input) const;
+  bool is_open() const { return boundaries.empty(); }
+};
+
 }  // namespace ops
 
 /// One op of a field's transform. The plan hash contains the index of the op, so new ops come last.
 using TransformSpec =
     std::variant<ops::Hash, ops::Log1p, ops::Clip, ops::Identity, ops::Standardize, ops::MinMax,
                  ops::Bucketize, ops::Vocabulary, ops::Tokens, ops::Truncate, ops::Pad, ops::Pool,
-                 ops::Cross, ops::Dropout, ops::Noise, ops::Crop>;
+                 ops::Cross, ops::Dropout, ops::Noise, ops::Crop, ops::Quantile>;
 
 /// One entry per op, by its index in TransformSpec.
 inline constexpr auto kOps = []<size_t... I>(std::index_sequence<I...>) {

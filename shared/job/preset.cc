@@ -1,6 +1,7 @@
 #include "shared/job/preset.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "shared/job/field_output.h"
@@ -120,12 +121,44 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
   return inputs;
 }
 
-Result<void> wide_deep(Job& job, const Inputs& inputs, OutputSpec& output) {
+/// Returns whether the numbers of a field are in [0, 1], as the layer "piecewise" needs them.
+bool is_quantile(const FieldSpec& field) {
+  return !field.transform.empty() && std::holds_alternative<ops::Quantile>(field.transform.back());
+}
+
+/// Adds a piecewise-linear encoding of the quantiles among the inputs, which it replaces.
+void add_piecewise(Job& job, Inputs& inputs) {
+  LayerSpec layer;
+  layer.name = free_name(job.data, "piecewise"), layer.type = "piecewise";
+  layer.bins = job.model.options.bins;
+  const auto quantile = [&](const std::string& name) {
+    return is_quantile(*job.data.find_field(name));
+  };
+  std::ranges::copy_if(inputs.numbers, std::back_inserter(layer.inputs), quantile);
+  if (layer.inputs.empty()) return;
+  std::erase_if(inputs.numbers, quantile);
+  std::erase_if(inputs.all, [&](const std::string& name) {
+    return std::ranges::find(layer.inputs, name) != layer.inputs.end();
+  });
+  inputs.numbers.push_back(layer.name);
+  inputs.all.push_back(layer.name);
+  job.model.layers.push_back(std::move(layer));
+}
+
+Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
+  const bool softmax = options.loss == "softmax_cross_entropy";
+  if (softmax && options.classes < 2) {
+    return Error{ErrorCode::kConfig, "wide_deep needs the number of classes", "model.classes",
+                 "for example classes = 10; the classes are numbered from 0", "DP-2107"};
+  }
+  const uint32_t columns = softmax ? options.classes : 1;
+  if (options.bins > 0) add_piecewise(job, inputs);
   const std::string wide = free_name(job.data, "wide"), embedding = free_name(job.data, "emb");
   const std::string tower = free_name(job.data, "tower"), logit = free_name(job.data, "logit");
   LayerSpec layer;
   layer.name = wide, layer.type = "linear", layer.inputs = inputs.all;
+  if (softmax) layer.units = {columns};
   job.model.layers.push_back(layer);
   layer = {};
   std::vector<std::string> deep;
@@ -140,18 +173,28 @@ Result<void> wide_deep(Job& job, const Inputs& inputs, OutputSpec& output) {
   deep.insert(deep.end(), inputs.numbers.begin(), inputs.numbers.end());
   layer.name = tower, layer.type = "dense", layer.inputs = deep;
   layer.units = options.units.empty() ? std::vector<uint32_t>{64, 32} : options.units;
-  layer.units.push_back(1);
+  layer.units.push_back(columns);
   layer.activation = "relu";
   job.model.layers.push_back(layer);
   layer = {};
   layer.name = logit, layer.type = "add", layer.inputs = {wide, tower};
   job.model.layers.push_back(layer);
-  output.name = free_name(job.data, "click");
+  output.loss = options.loss.empty() ? "logistic" : options.loss;
+  output.name = free_name(job.data, softmax                    ? "class"
+                                    : output.loss == "squared" ? "value"
+                                                               : "click");
   output.input = logit;
-  output.loss = "logistic";
   if (options.own_optimizer) {
-    job.optimizer = optimizer_defaults(OptimizerType::kAdagrad);
-    job.optimizer_rules = {{wide + "/*", optimizer_defaults(OptimizerType::kFtrl)}};
+    // Adam takes small steps from the start, which suits dense variables. FTRL and Adagrad suit
+    // keys: a key's steps depend only on the records that have it.
+    job.optimizer = optimizer_defaults(OptimizerType::kAdam);
+    OptimizerSpec ftrl = optimizer_defaults(OptimizerType::kFtrl);
+    OptimizerSpec adagrad = optimizer_defaults(OptimizerType::kAdagrad);
+    ftrl.l2 = 1.0F;
+    adagrad.learning_rate = 0.02F;
+    if (!inputs.sparse.empty())
+      job.optimizer_rules = {{wide + "/weights", ftrl}, {embedding + "/*", adagrad}};
+    if (options.own_reduction) job.train.reduction = "sum";
   }
   return {};
 }
@@ -167,6 +210,8 @@ Result<void> expand_preset(Job& job) {
   DP_TRY(const Inputs inputs, preset_inputs(job, target));
   OutputSpec output;
   output.target = target;
+  output.offset = options.offset;
+  output.scale = options.scale;
   if (model.preset == "wide_deep") {
     DP_TRY_VOID(wide_deep(job, inputs, output));
   } else {
@@ -190,6 +235,11 @@ Result<void> expand_preset(Job& job) {
     if (options.dim != 0) {
       return Error{ErrorCode::kConfig, str(model.preset, " does not have the option `dim`"),
                    "model.dim", "remove it, or use wide_deep", "DP-2106"};
+    }
+    if (options.bins != 0 || options.classes != 0 || !options.loss.empty()) {
+      const char* name = options.bins != 0 ? "bins" : options.classes != 0 ? "classes" : "loss";
+      return Error{ErrorCode::kConfig, str(model.preset, " does not have the option `", name, "`"),
+                   str("model.", name), "remove it, or use wide_deep", "DP-2106"};
     }
     const bool squared = model.preset == "linear_regression";
     output.name = free_name(job.data, softmax ? "class" : squared ? "value" : "probability");
@@ -234,11 +284,12 @@ Result<void> complete_job(Job& job) {
 }
 
 Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
-  constexpr uint64_t kOnePassRecords = 1'000'000;
+  constexpr uint64_t kManyRecords = 1'000'000;
   Job job;
   std::filesystem::path path(facts.path);
-  for (const char* ending : {".gz", ".zst", ".zz", ".z"})
-    if (path.extension() == ending) path = path.stem();
+  const bool compressed =
+      std::ranges::count(std::array{".gz", ".zst", ".zz", ".z"}, path.extension().string()) > 0;
+  if (compressed) path = path.stem();
   job.name = path.stem().empty() ? "job" : path.stem().string();
   job.base_dir = base_dir;
   job.run_dir = (std::filesystem::path(base_dir) / "runs" / job.name).lexically_normal().string();
@@ -260,26 +311,33 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
       std::any_of(facts.fields.begin(), facts.fields.end(), [&](const FieldSpec& field) {
         return field.name != target && is_sparse(field) && !field.is_bag();
       });
-  job.train.batch_size = 256;
-  if (facts.classes == 0) {
-    job.model.preset = "linear_regression";
-    job.optimizer = optimizer_defaults(OptimizerType::kAdagrad);
-  } else if (facts.classes > 2) {
+  const bool numbers = std::ranges::any_of(facts.fields, [&](const FieldSpec& field) {
+    return field.name != target && is_quantile(field);
+  });
+  job.train.batch_size = facts.records_estimated > kManyRecords / 10 ? 512 : 256;
+  if (facts.classes > 2 && !categories && !numbers) {
     job.model.preset = "softmax_mlp";
     options.units = {128, facts.classes};
-  } else if (categories) {
+  } else if (categories || numbers || facts.classes == 0) {
     job.model.preset = "wide_deep";
+    options.bins = 16;
+    if (facts.classes == 0) options.loss = "squared";
+    if (facts.classes > 2) options.loss = "softmax_cross_entropy", options.classes = facts.classes;
+    options.offset.open = facts.classes <= 2;
+    options.scale.open = facts.classes == 0;
     options.own_optimizer = true;
-    job.train.batch_size = 512;
-    job.train.reduction = "sum";  // Adagrad and FTRL scale their steps by the gradients so far
+    job.train.reduction = "sum";
   } else {
     job.model.preset = "logistic_regression";
     job.optimizer = optimizer_defaults(OptimizerType::kFtrl);
     job.train.reduction = "sum";
   }
-  job.train.epochs = facts.records_estimated > kOnePassRecords ? 1 : 5;
+  // Early stopping usually ends the training before.
+  job.train.epochs = facts.records_estimated > kManyRecords ? 5 : 40;
+  // Files are often sorted by label, user or time. A compressed file can't be read at many places.
+  if (!compressed) job.data.interleave.cycle = 64;
   job.eval.holdout = 0.1;
-  job.eval.early_stop.patience = 2;
+  job.eval.early_stop.patience = facts.records_estimated > kManyRecords ? 2 : 5;
   job.eval.keep_best = true;
   return job;
 }

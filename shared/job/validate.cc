@@ -380,7 +380,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
                    "set model.preset = \"wide_deep\", for example, or model.layers", "DP-2107");
     }
     PresetOptions options = model.options;
-    options.own_optimizer = false;
+    options.own_optimizer = options.own_reduction = false;
     if (!model.layers.empty() && options != PresetOptions{}) {
       return wrong("options of a preset can't be combined with `layers`", "model.layers",
                    "keep either the preset with its options, or the layers");

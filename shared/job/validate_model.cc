@@ -41,6 +41,8 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
   DP_TRY_VOID(need(!type.has_rows || layer.dim > 0, ".dim", "has no dim", "for example dim = 16"));
   DP_TRY_VOID(need(!type.needs_units || !layer.units.empty(), ".units", "has no units",
                    "for example units = [64, 32, 1]"));
+  DP_TRY_VOID(
+      need(!type.has_bins || layer.bins > 0, ".bins", "has no bins", "for example bins = 16"));
   for (const std::string& input : layer.inputs) {
     const bool is_field = contains(names.fields, input), is_layer = contains(names.layers, input);
     if (!is_field && !is_layer) {
@@ -107,6 +109,15 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
   }
   if (!contains(names.layers, output.input)) {
     return unknown_name("layer", output.input, where + ".input", names.layers);
+  }
+  if (output.scale != Learned{1.0F} && output.loss != "squared") {
+    return wrong(str("output `", output.name, "` has a scale, and its loss is ", output.loss),
+                 where + ".scale", "remove it; only squared loss has a scale", "DP-2107");
+  }
+  if (output.offset != Learned{0.0F} && output.loss == "softmax_cross_entropy") {
+    return wrong(str("output `", output.name, "` has an offset, and its loss is ", output.loss),
+                 where + ".offset", "remove it; the same offset for all classes changes nothing",
+                 "DP-2107");
   }
   for (const auto& [key, name] :
        {std::pair{".target", output.target}, {".weights", output.weights}}) {

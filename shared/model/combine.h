@@ -2,6 +2,7 @@
 // its inputs and its two kernels; execute.cc finds their memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -60,6 +61,43 @@ struct ConcatOp {
                        Matrix gradient, bool accumulate) {
     const PartView& input = inputs[i];
     copy({d.data + input.column, d.stride}, gradient, rows, input.width, accumulate);
+  }
+};
+
+/// Piecewise-linear encoding of numbers in [0, 1] (Gorishniy, Rubachev and Babenko, "On Embeddings
+/// for Numerical Features in Tabular Deep Learning", NeurIPS 2022): element t of the `bins` numbers
+/// for x is x * bins - t, limited to [0, 1].
+struct PiecewiseOp {
+  std::vector<Part> parts;
+  ValueId output = 0;
+  uint32_t bins = 1;
+
+  void forward(std::span<const PartView> inputs, size_t rows, Matrix out) const {
+    for (const PartView& input : inputs) {
+      for (size_t r = 0; r < rows; ++r) {
+        const float* x = input.values.data + r * input.values.stride;
+        float* to = out.data + r * out.stride + input.column;
+        for (size_t j = 0; j < input.width; ++j, to += bins) {
+          const float at = x[j] * float(bins);
+          for (uint32_t t = 0; t < bins; ++t) to[t] = std::clamp(at - float(t), 0.0F, 1.0F);
+        }
+      }
+    }
+  }
+  void backward(std::span<const PartView> inputs, size_t i, size_t rows, ConstMatrix d,
+                Matrix gradient, bool accumulate) const {
+    const PartView& input = inputs[i];
+    for (size_t r = 0; r < rows; ++r) {
+      const float* x = input.values.data + r * input.values.stride;
+      const float* from = d.data + r * d.stride + input.column;
+      float* to = gradient.data + r * gradient.stride;
+      for (size_t j = 0; j < input.width; ++j, from += bins) {
+        const float at = x[j] * float(bins);
+        const bool inside = at > 0.0F && at < float(bins);
+        const float slope = inside ? float(bins) * from[size_t(at)] : 0.0F;
+        to[j] = slope + (accumulate ? to[j] : 0.0F);
+      }
+    }
   }
 };
 

@@ -66,7 +66,7 @@ class Compiler final {
     program_.output_specs = job_.model.outputs;
     // In synchronous training the ps divides the sum of a step's gradients.
     program_.mean = job_.train.reduction == "mean" && !job_.train.replicas;
-    // The order of a batch's keys depends on the number of ps, but the model must not.
+    // The order of a batch's unique keys depends on the number of ps, but the model must not.
     program_.any_key_order = !job_.train.replicas;
     lay_out(program_, values_);
     return std::move(program_);
@@ -176,7 +176,8 @@ class Compiler final {
                                               Translation{"relu", &Compiler::add_activation},
                                               Translation{"sigmoid", &Compiler::add_activation},
                                               Translation{"concat", &Compiler::add_concat},
-                                              Translation{"add", &Compiler::add_sum}};
+                                              Translation{"add", &Compiler::add_sum},
+                                              Translation{"piecewise", &Compiler::add_piecewise}};
     // Every type of shared/job/layers.h has a translation, in the same order.
     static_assert(
         std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
@@ -322,6 +323,22 @@ class Compiler final {
     return op.output;
   }
 
+  Result<ValueId> add_piecewise(const LayerSpec& layer, const Inputs& inputs) {
+    PiecewiseOp op{.bins = layer.bins};
+    uint64_t width = 0;
+    bool needs_gradient = false;
+    for (const ValueId v : inputs.values) {
+      op.parts.push_back({v, uint32_t(width), false});
+      width += uint64_t{layer.bins} * program_.values[v].width;
+      if (width > kWidthMax) return error(str("its output has more than ", kWidthMax, " columns"));
+      needs_gradient = needs_gradient || program_.values[v].needs_gradient;
+      ++values_[v].uses;
+    }
+    op.output = add_value(width, needs_gradient);
+    program_.ops.push_back(op);
+    return op.output;
+  }
+
   /// Returns the width of the field that gives a target or weights.
   Result<uint64_t> number_field(const std::string& name) const {
     const FieldSpec* field = job_.data.find_field(name);
@@ -339,6 +356,8 @@ class Compiler final {
     output.width = program_.values[output.input].width;
     output.weight = spec.weight;
     output.loss = loss_of(spec.loss);
+    output.offset = spec.offset.value;
+    output.scale = spec.scale.value;
     DP_TRY(const uint64_t width, number_field(spec.target));
     if (output.loss == Loss::kSoftmax) {
       if (width != 1) return error(str("target '", spec.target, "' must be one class number"));

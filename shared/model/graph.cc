@@ -63,7 +63,8 @@ class Step final {
     if (!workspace_.keyed.empty()) return;
     for (const KeyedInput& keyed : program_.keyed) {
       const DenseOp& dense = dense_of(keyed);
-      workspace_.keyed.emplace_back(pool_of(keyed), program_.values[dense.output].width);
+      workspace_.keyed.emplace_back(pool_of(keyed), program_.values[dense.output].width,
+                                    program_.any_key_order);
     }
   }
 
@@ -101,7 +102,7 @@ class Step final {
         run_forward(chunk);
         for (size_t o = 0; o < predictions.size(); ++o) {
           const Output& output = program_.outputs[o];
-          predict(output.loss, chunk.value(output.input), rows.count(), output.width,
+          predict(output, chunk.value(output.input), rows.count(),
                   predictions[o].data() + rows.begin * output.width);
           if (metrics != nullptr) run_loss(chunk, slot, o, false);
         }
@@ -184,6 +185,8 @@ class Step final {
     loss.rows = chunk.rows.count();
     loss.width = output.width;
     loss.x = chunk.value(output.input);
+    loss.offset = output.offset;
+    loss.unit = output.scale;
     loss.targets = target.values.data() + chunk.rows.begin * target.width;
     if (output.weights != kNoIndex) {
       loss.weights = batch_.floats[output.weights].values.data() + chunk.rows.begin;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "shared/model/vector_math.h"
 
@@ -25,11 +24,12 @@ float clamp_label(float y) {
 void logistic_scalar(const LossChunk& c) {
   const float* x = c.x.data;
   const size_t stride = c.x.stride;
+  const float offset = c.offset;
   double loss = 0, label = 0, label_squared = 0, prediction = 0, correct = 0, squared = 0;
   float* difference = c.scratch;
 #pragma omp simd reduction(+ : loss, label, label_squared, prediction, correct, squared)
   for (size_t r = 0; r < c.rows; ++r) {
-    const float z = x[r * stride];
+    const float z = x[r * stride] + offset;
     const float y = clamp_label(c.targets[r]);
     const float magnitude = z < 0.0F ? -z : z;
     const float e = exp_fast(-magnitude);
@@ -82,11 +82,11 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
     const float* targets = c.targets + r * c.width;
     float* gradients =
         c.gradient.data != nullptr ? c.gradient.data + r * c.gradient.stride : nullptr;
-    const float factor = c.scale * weight * share;
+    const float factor = c.scale * weight * share / c.unit;
     double loss = 0, correct = 0, squared = 0;
     for (size_t j = 0; j < c.width; ++j) {
       const float y = clamped ? clamp_label(targets[j]) : targets[j];
-      const Element e = element_of(x[j], y);
+      const Element e = element_of(c.offset + c.unit * x[j], y);
       loss += double(e.loss);
       correct += double(e.correct);
       squared += double(e.difference) * double(e.difference);
@@ -170,14 +170,15 @@ void loss_and_gradient(Loss loss, const LossChunk& chunk) {
   elementwise(chunk, true, logistic_element);
 }
 
-void predict(Loss loss, ConstMatrix x, size_t rows, uint32_t width, float* predictions) {
+void predict(const Output& output, ConstMatrix x, size_t rows, float* predictions) {
+  const uint32_t width = output.width;
   for (size_t r = 0; r < rows; ++r) {
     const float* row = x.data + r * x.stride;
     float* out = predictions + r * width;
-    if (loss == Loss::kSquared) {
-      std::memcpy(out, row, width * sizeof(float));
-    } else if (loss == Loss::kLogistic) {
-      for (uint32_t j = 0; j < width; ++j) out[j] = sigmoid_fast(row[j]);
+    if (output.loss == Loss::kSquared) {
+      for (uint32_t j = 0; j < width; ++j) out[j] = output.offset + output.scale * row[j];
+    } else if (output.loss == Loss::kLogistic) {
+      for (uint32_t j = 0; j < width; ++j) out[j] = sigmoid_fast(output.offset + row[j]);
     } else {
       float max = 0;
       uint32_t argmax = 0;

@@ -92,7 +92,7 @@ struct KeyedInput {
   uint32_t column = 0;  // first column of the pool's output in the layer's input
 };
 
-using Op = std::variant<PoolOp, DenseOp, ActivationOp, AddOp, ConcatOp>;
+using Op = std::variant<PoolOp, DenseOp, ActivationOp, AddOp, ConcatOp, PiecewiseOp>;
 
 struct Output {
   ValueId input = 0;
@@ -101,7 +101,8 @@ struct Output {
   uint32_t target = 0;          // column of the batch's floats
   uint32_t weights = kNoIndex;  // column of the batch's floats, or kNoIndex
   float weight = 1.0F;
-  bool accumulate_gradient = false;  // an earlier output has already written the value's gradient
+  float offset = 0.0F, scale = 1.0F;  // OutputSpec
+  bool accumulate_gradient = false;   // an earlier output has already written the value's gradient
 };
 
 /// One variable, in the order of Graph::tables() and their variables.
@@ -126,8 +127,7 @@ struct Program {
   std::vector<Output> outputs;
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"
-  // The unique keys of a batch may be in any order. Then a layer may be multiplied once per key
-  // (KeyedProduct), although the order of the keys changes the bits of its sums.
+  // The order of a batch's unique keys may change the bits of sums over keys (KeyedProduct).
   bool any_key_order = true;
 
   uint64_t row_floats = 0;    // floats per record in all buffers

@@ -174,6 +174,13 @@ uint64_t eval_shard_bytes(const ShardRecipe& joining, uint64_t shard_bytes) {
   return std::min(shard_bytes, UINT64_MAX / ranges) * ranges;
 }
 
+std::vector<ShardRange> cut_held_out(const std::vector<FileInfo>& files, const ShardRecipe& joining,
+                                     uint64_t shard_bytes) {
+  const bool counted =
+      std::ranges::any_of(files, [](const FileInfo& file) { return !file.records_before.empty(); });
+  return cut_shards(files, counted ? shard_bytes : eval_shard_bytes(joining, shard_bytes));
+}
+
 ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const ShardRecipe& joining)
     : ShardMap(std::move(ranges), seed, joining.cycle) {
   in_order_ = joining.in_order;

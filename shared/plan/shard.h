@@ -122,6 +122,11 @@ uint32_t ranges_of(const ShardRecipe& joining);
 /// Returns the size of shards that are only evaluated: as many bytes as the ranges of a training
 /// shard have together.
 uint64_t eval_shard_bytes(const ShardRecipe& joining, uint64_t shard_bytes);
+/// Returns the ranges in which an evaluation reads the held-out records of the training files. They
+/// are as long as a training shard, not as its ranges. Exception: files whose pieces are counted
+/// keep these pieces.
+std::vector<ShardRange> cut_held_out(const std::vector<FileInfo>& files, const ShardRecipe& joining,
+                                     uint64_t shard_bytes);
 
 /// The shards of a training pass: which ranges belong to each of them. An epoch visits the shards
 /// in a seeded order, or with in_order in the order of the stream.

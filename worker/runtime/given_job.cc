@@ -37,7 +37,8 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
     all->batches_max = 0;
     all->training = false;
     readers.eval = all;
-    readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
+    readers.eval_ranges = plan::cut_held_out(welcome.train_files, data::joining_of(job.data, {}),
+                                             welcome.shard_bytes);
   } else {
     readers.eval = data::for_evaluation(*readers.train, job.eval.source, welcome.eval_files);
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, eval_bytes);

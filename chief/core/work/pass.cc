@@ -14,7 +14,7 @@ Pass::Pass(const ChiefConfig& config, const Membership& members)
                     config.job.seed, config.joining),
       eval_ranges_(
           config.eval_files.empty()
-              ? plan::cut_shards(config.train_files, config.shard_bytes)
+              ? plan::cut_held_out(config.train_files, config.joining, config.shard_bytes)
               : plan::cut_shards(config.eval_files,
                                  plan::eval_shard_bytes(config.joining, config.shard_bytes))) {}
 

@@ -18,35 +18,12 @@ std::string lower(std::string text) {
   return text;
 }
 
+/// Numbers become their quantiles, so that outliers and long tails do no harm. A missing value
+/// becomes the median of the sample.
 FieldSpec numeric_field(const std::string& name, Column column) {
-  FieldSpec field{.name = name};
-  double top = column.numbers[0], bottom = top;
-  for (const double x : column.numbers) top = std::max(top, x), bottom = std::min(bottom, x);
-  const auto moments = [&](double& mean, double& deviation) {
-    mean = deviation = 0;
-    for (const double x : column.numbers) mean += x;
-    mean /= double(column.numbers.size());
-    for (const double x : column.numbers) deviation += (x - mean) * (x - mean);
-    deviation = std::sqrt(deviation / double(column.numbers.size()));
-  };
-  double mean = 0, deviation = 0;
-  moments(mean, deviation);
-  double fallback = mean;
-  if (bottom >= 0 && deviation > 0 &&
-      (top - mean) / deviation > 8) {  // a long tail: counts, amounts of money
-    field.transform.push_back(ops::Clip{.min = 0.0});
-    field.transform.push_back(ops::Log1p{});
-    for (double& x : column.numbers) x = std::log1p(x);
-    moments(mean, deviation);
-    fallback = std::expm1(mean);
-  }
-  // The six digits of str() are enough, and more readable in the generated job.
-  const auto rounded = [](double x) { return x == 0 ? 0 : std::stod(str(float(x))); };
-  field.transform.push_back(
-      ops::Standardize{.mean = rounded(mean), .scale = deviation > 1e-12 ? rounded(deviation) : 1});
-  field.transform.push_back(ops::Clip{.min = -8.0, .max = 8.0});
-  field.fallback = str(float(fallback));  // standardized, a missing value becomes about 0
-  return field;
+  const auto median = column.numbers.begin() + ptrdiff_t(column.numbers.size() / 2);
+  std::nth_element(column.numbers.begin(), median, column.numbers.end());
+  return {.name = name, .fallback = str(float(*median)), .transform = {ops::Quantile{}}};
 }
 
 }  // namespace
@@ -89,6 +66,20 @@ FieldSpec field_of(const std::string& name, const Column& column) {
       .name = name, .type = FieldType::kString, .fallback = "", .transform = {ops::Hash{}}};
   if (column.is_text()) field.shape = {-1};
   return field;
+}
+
+std::optional<FieldSpec> id_field_of(const std::string& name, const Column& column) {
+  constexpr size_t kFewest = 3, kMost = 256, kRepeats = 5;
+  const size_t values = column.texts.size();
+  const bool repeated = values >= kFewest && values <= kMost && values * kRepeats <= column.cells;
+  const auto is_integer = [](double x) { return x == std::floor(x); };
+  if (!column.is_numeric() || !repeated || !std::ranges::all_of(column.numbers, is_integer))
+    return std::nullopt;
+  return FieldSpec{.name = name + "_id",
+                   .column = name,
+                   .type = FieldType::kString,
+                   .fallback = "",
+                   .transform = {ops::Hash{}}};
 }
 
 size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,

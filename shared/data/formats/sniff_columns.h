@@ -41,9 +41,12 @@ uint32_t classes_of(const std::set<double>& values, size_t records);
 /// Returns "binary", "10 classes" or "regression".
 std::string said(uint32_t classes);
 
-/// Returns the field for a column: standardized numbers, hashed texts, or bags of words for long
+/// Returns the field for a column: quantiles of numbers, hashed texts, or bags of words for long
 /// texts.
 FieldSpec field_of(const std::string& name, const Column& column);
+/// Returns a second field for an integer column with few values: the same values as ids. None for
+/// another column. The field's name is "NAME_id".
+std::optional<FieldSpec> id_field_of(const std::string& name, const Column& column);
 /// Returns true if the name is a usual name of a target ("label", "click", ...).
 bool is_target_name(const std::string& name);
 /// Returns the index of the column to predict. `why` gets the reason.

@@ -1,6 +1,7 @@
 // NumberOps: the ops of a transform that map numbers to numbers, compiled.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -52,6 +53,10 @@ class NumberOps {
           most = std::max(a, b);
           break;
         }
+        case Kind::kQuantile:
+          least = 0;
+          most = 1;
+          break;
       }
       const double bound = std::numeric_limits<float>::max();
       if (!(least >= -bound && most <= bound)) return false;
@@ -77,6 +82,9 @@ class NumberOps {
         case Kind::kScale:
           for (float& x : values) x = float((double(x) - step.a) / step.b);
           break;
+        case Kind::kQuantile:
+          for (float& x : values) x = quantile_of(x, boundaries_of(step));
+          break;
       }
     }
   }
@@ -95,6 +103,9 @@ class NumberOps {
           break;
         case Kind::kScale:
           x = float((double(x) - step.a) / step.b);
+          break;
+        case Kind::kQuantile:
+          x = quantile_of(x, boundaries_of(step));
           break;
       }
     }
@@ -116,6 +127,21 @@ class NumberOps {
   void lower(const ops::MinMax& op) {
     const double min = op.min.value_or(0);
     steps_.push_back({Kind::kScale, min, op.max.value_or(1) - min});
+  }
+  void lower(const ops::Quantile& op) {
+    steps_.push_back({Kind::kQuantile, double(boundaries_.size()), double(op.boundaries.size())});
+    boundaries_.insert(boundaries_.end(), op.boundaries.begin(), op.boundaries.end());
+  }
+
+  /// Returns where x lies among ascending boundaries: 0 at the first, 1 at the last, and linear
+  /// between neighbours, which are equally far apart in the result.
+  static float quantile_of(float x, std::span<const float> boundaries) {
+    if (boundaries.size() < 2 || !(x > boundaries.front())) return 0;
+    if (x >= boundaries.back()) return 1;
+    const auto above = std::upper_bound(boundaries.begin(), boundaries.end(), x);
+    const double below = double(*(above - 1));
+    const double part = (double(x) - below) / (double(*above) - below);
+    return float((double(above - 1 - boundaries.begin()) + part) / double(boundaries.size() - 1));
   }
 
   /// Returns log(1 + x) for x > -1. u = 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2
@@ -143,12 +169,16 @@ class NumberOps {
     return float(log + (double(x) - (u - 1.0)) / u);
   }
 
-  enum class Kind : uint8_t { kLog1p, kAtLeast, kAtMost, kScale };
+  enum class Kind : uint8_t { kLog1p, kAtLeast, kAtMost, kScale, kQuantile };
   struct Step {
     Kind kind;
-    double a, b;
+    double a, b;  // kQuantile: first and number of its boundaries_
   };
+  std::span<const float> boundaries_of(const Step& step) const {
+    return {boundaries_.data() + size_t(step.a), size_t(step.b)};
+  }
   std::vector<Step> steps_;
+  std::vector<float> boundaries_;
   bool has_logarithm_ = false;
 };
 

@@ -55,19 +55,13 @@ bool looks_like_criteo(const Rows& rows) {
   return !rows.empty();
 }
 
-/// Returns the fields of a file in Criteo's format. The format's default transform is log(1 + x) of
-/// positive numbers, because Criteo's numbers are counts. A column with many negative numbers holds
-/// no counts. It gets no transform, because the default one would discard the negative numbers.
-std::vector<FieldSpec> criteo_fields_of(const Rows& rows) {
-  constexpr size_t kNegativeShare = 10;  // no counts if at least 1 in 10 numbers is negative
+/// Returns the fields of a file in Criteo's format. The format's default transform of numbers is
+/// log(1
+/// + x), because Criteo's numbers are counts. Quantiles serve other numbers, too.
+std::vector<FieldSpec> criteo_fields() {
   std::vector<FieldSpec> fields = default_fields(DataFormat::kCriteo);
-  for (size_t column = 1; column <= 13; ++column) {
-    size_t negative = 0, present = 0;
-    for (const auto& row : rows) {
-      present += row[column].empty() ? 0 : 1;
-      negative += row[column].starts_with('-') ? 1 : 0;
-    }
-    if (negative > 0 && negative * kNegativeShare >= present) fields[column].transform.clear();
+  for (FieldSpec& field : fields) {
+    if (field.name.starts_with('I')) field.transform = {ops::Quantile{}};
   }
   return fields;
 }
@@ -154,7 +148,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     return FileFacts{
         .format = kCriteo,
         .columns = default_columns(kCriteo),
-        .fields = criteo_fields_of(rows),
+        .fields = criteo_fields(),
         .target = "label",
         .classes = 2,
         .reason = "criteo: label, 13 numbers and 26 hashed categories, separated by tabs"};
@@ -193,6 +187,9 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     // Nothing is known about a column without values.
     if (i == target || columns[i].cells == 0) continue;
     facts.fields.push_back(field_of(facts.columns[i], columns[i]));
+    if (auto ids = id_field_of(facts.columns[i], columns[i]);
+        ids && std::ranges::count(facts.columns, ids->name) == 0)
+      facts.fields.push_back(*std::move(ids));
     (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
   }
   facts.missing.assign(marks.begin(), marks.end());
