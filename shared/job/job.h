@@ -181,7 +181,7 @@ inline DataSpec for_source(DataSpec data, const SourceSpec& source) {
   return data;
 }
 
-/// A layer of the model. type: "linear", "embedding", "dense", "relu", "sigmoid", "concat", "add".
+/// A layer of the model. type: one of kLayers (layers.h).
 struct LayerSpec {
   std::string name;
   std::string type;
@@ -191,10 +191,17 @@ struct LayerSpec {
   std::string activation;           // dense: between sublayers ("relu", "sigmoid", "")
   std::string last;                 // dense: after the last sublayer; "" = linear
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
-  std::string table;  // embedding: "shared" = one table for all inputs; "" = one table per field
-  bool bias = true;   // linear, dense
+  // embedding: "shared" = one table for all inputs; "" = one table per field; otherwise the
+  // earlier layer whose rows this layer reads
+  std::string table;
+  bool bias = true;              // linear, dense
   std::optional<InitSpec> init;  // of the weights; none: the default of the layer type
   bool operator==(const LayerSpec&) const = default;
+
+  /// Returns the name of the earlier layer whose rows this layer reads, or null if it has its own.
+  const std::string* rows_of() const {
+    return table.empty() || table == "shared" ? nullptr : &table;
+  }
 };
 
 struct OutputSpec {

@@ -155,7 +155,7 @@ void visit_layer(V& v, T& t) {
   if (type->has_rows) {
     v.number("dim", t.dim, 1, 4096);
     v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
-    v.choice("table", t.table, {"shared", ""}, {});
+    v.text("table", t.table);
   }
   if (type->has_units) v.counts("units", t.units);
   if (type->has_activation) {

@@ -61,6 +61,28 @@ TEST_CASE("gradients of bags: sum, mean, empty bags, values, and separate tables
   check_gradients(trial);
 }
 
+TEST_CASE("gradients of rows that two embeddings share", "[model][numeric]") {
+  const char* table = GENERATE("", "shared");
+  Job job = make_job(
+      {bag_field("f"), key_field("k"), number_field("label")},
+      {{.name = "emb", .type = "embedding", .inputs = {"f", "k"}, .dim = 3, .table = table},
+       {.name = "mean",
+        .type = "embedding",
+        .inputs = {"k", "f"},
+        .dim = 3,
+        .pool = "mean",
+        .table = "emb"},
+       {.name = "top",
+        .type = "dense",
+        .inputs = {"emb", "mean"},
+        .units = {4, 1},
+        .activation = "sigmoid"}},
+      {{.name = "y", .input = "top", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 9, 4, 7);
+  CHECK(trial.graph->inputs().tables.size() == (*table == 0 ? 2 : 1));
+  check_gradients(trial);
+}
+
 TEST_CASE("gradients of several outputs on a shared trunk, with sample and output weights",
           "[model][numeric]") {
   const char* reduction = GENERATE("mean", "sum");
