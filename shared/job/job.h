@@ -186,12 +186,12 @@ struct LayerSpec {
   std::string name;
   std::string type;
   std::vector<std::string> inputs;  // fields or earlier layers; runs of names expanded
-  uint32_t dim = 0;                 // embedding
+  uint32_t dim = 0;                 // embedding, fm
   std::vector<uint32_t> units;      // dense: one entry per sublayer
   std::string activation;           // dense: between sublayers ("relu", "sigmoid", "")
   std::string last;                 // dense: after the last sublayer; "" = linear
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
-  // embedding: "shared" = one table for all inputs; "" = one table per field; otherwise the
+  // embedding, fm: "shared" = one table for all inputs; "" = one table per field; otherwise the
   // earlier layer whose rows this layer reads
   std::string table;
   bool bias = true;              // linear, dense

@@ -154,7 +154,7 @@ void visit_layer(V& v, T& t) {
   if (type == nullptr) return;
   if (type->has_rows) {
     v.number("dim", t.dim, 1, 4096);
-    v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
+    if (type->has_pool) v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
     v.text("table", t.table);
   }
   if (type->has_units) v.counts("units", t.units);

@@ -30,7 +30,7 @@ Result<void> check_rows_of(const Job& job, const LayerSpec& layer, const std::st
     if (earlier.name == layer.table) owner = &earlier;
   }
   if (owner == nullptr) {
-    return unknown_name("earlier embedding", layer.table, where + ".table", known);
+    return unknown_name("earlier embedding or fm layer", layer.table, where + ".table", known);
   }
   if (layer.dim != owner->dim) {
     return wrong(str("layer `", layer.name, "` has dim ", layer.dim, ", but the rows of `",

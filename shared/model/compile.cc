@@ -172,6 +172,7 @@ class Compiler final {
     };
     static constexpr std::array kTranslations{Translation{"linear", &Compiler::add_linear},
                                               Translation{"embedding", &Compiler::add_embedding},
+                                              Translation{"fm", &Compiler::add_fm},
                                               Translation{"dense", &Compiler::add_dense},
                                               Translation{"relu", &Compiler::add_activation},
                                               Translation{"sigmoid", &Compiler::add_activation},
@@ -264,6 +265,17 @@ class Compiler final {
     pool.output = add_value(width, true);
     program_.ops.push_back(pool);
     return pool.output;
+  }
+
+  Result<ValueId> add_fm(const LayerSpec& layer, const Inputs& inputs) {
+    if (layer.dim < 1 || layer.dim > kDimMax) return error(str("dim must be 1 to ", kDimMax));
+    FmOp fm;
+    fm.dim = layer.dim;
+    fm.bags = add_row_bags(layer, inputs.keys);
+    fm.sums = add_value(layer.dim, false);
+    fm.output = add_value(1, true);
+    program_.ops.push_back(fm);
+    return fm.output;
   }
 
   Result<void> check_kernel(const std::vector<ValueId>& inputs, uint32_t units) const {
