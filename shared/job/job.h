@@ -181,21 +181,28 @@ inline DataSpec for_source(DataSpec data, const SourceSpec& source) {
   return data;
 }
 
-/// A layer of the model. type: "linear", "embedding", "dense", "relu", "sigmoid", "concat", "add".
+/// A layer of the model. type: one of kLayers (layers.h).
 struct LayerSpec {
   std::string name;
   std::string type;
   std::vector<std::string> inputs;  // fields or earlier layers; runs of names expanded
-  uint32_t dim = 0;                 // embedding
+  uint32_t dim = 0;                 // embedding, fm
   std::vector<uint32_t> units;      // dense: one entry per sublayer
   std::string activation;           // dense: between sublayers ("relu", "sigmoid", "")
   std::string last;                 // dense: after the last sublayer; "" = linear
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
-  std::string table;  // embedding: "shared" = one table for all inputs; "" = one table per field
-  bool bias = true;   // linear, dense
-  uint32_t bins = 0;  // piecewise
+  // embedding, fm: "shared" = one table for all inputs; "" = one table per field; otherwise the
+  // earlier layer whose rows this layer reads
+  std::string table;
+  bool bias = true;              // linear, dense
+  uint32_t bins = 0;             // piecewise
   std::optional<InitSpec> init;  // of the weights; none: the default of the layer type
   bool operator==(const LayerSpec&) const = default;
+
+  /// Returns the name of the earlier layer whose rows this layer reads, or null if it has its own.
+  const std::string* rows_of() const {
+    return table.empty() || table == "shared" ? nullptr : &table;
+  }
 };
 
 /// A number of the job file, or "auto": learned from the training records before training begins.

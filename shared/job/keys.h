@@ -154,8 +154,8 @@ void visit_layer(V& v, T& t) {
   if (type == nullptr) return;
   if (type->has_rows) {
     v.number("dim", t.dim, 1, 4096);
-    v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
-    v.choice("table", t.table, {"shared", ""}, {});
+    if (type->has_pool) v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
+    v.text("table", t.table);
   }
   if (type->has_units) v.counts("units", t.units);
   if (type->has_activation) {
@@ -184,8 +184,9 @@ void visit_output(V& v, T& t) {
 template <typename V, typename T>
 void visit_model(V& v, T& t) {
   v.choice("preset", t.preset,
-           {"logistic_regression", "linear_regression", "softmax_mlp", "wide_deep", ""},
-           {"deepfm", "factorization_machine", "dcn", "two_tower", "matrix_factorization"});
+           {"logistic_regression", "linear_regression", "softmax_mlp", "wide_deep", "deepfm",
+            "factorization_machine", ""},
+           {"dcn", "two_tower", "matrix_factorization"});
   if (V::kReads || t.layers.empty()) {  // in a complete job the layers hold everything
     v.strings("inputs", t.options.inputs, true);
     v.text("target", t.options.target);

@@ -13,7 +13,8 @@ struct LayerInfo {
   const char* type = "";
   bool reads_keys = false;      // sparse fields, by their embedding keys
   bool reads_numbers = true;    // other fields, and layers
-  bool has_rows = false;        // the keys `dim`, `pool` and `table`; `dim` is required
+  bool has_rows = false;        // the keys `dim` and `table`; `dim` is required
+  bool has_pool = false;        // the key `pool`
   bool has_units = false;       // the key `units`
   bool needs_units = false;     // `units` is required
   bool has_activation = false;  // the keys `activation` and `last`
@@ -28,6 +29,12 @@ inline constexpr std::array kLayers{LayerInfo{.type = "linear",
                                               .has_bias = true,
                                               .has_init = true},
                                     LayerInfo{.type = "embedding",
+                                              .reads_keys = true,
+                                              .reads_numbers = false,
+                                              .has_rows = true,
+                                              .has_pool = true,
+                                              .has_init = true},
+                                    LayerInfo{.type = "fm",
                                               .reads_keys = true,
                                               .reads_numbers = false,
                                               .has_rows = true,
@@ -51,8 +58,8 @@ inline constexpr auto kLayerTypes = [] {
 }();
 /// Types that other systems have. A job that names one gets the error that this version does not
 /// have the type.
-inline constexpr std::array kUnavailableLayerTypes{"fm",        "cross", "batch_norm", "dropout",
-                                                   "attention", "tanh",  "multiply"};
+inline constexpr std::array kUnavailableLayerTypes{"cross",     "batch_norm", "dropout",
+                                                   "attention", "tanh",       "multiply"};
 
 /// Returns the type of that name, or null.
 constexpr const LayerInfo* find_layer_type(std::string_view type) {

@@ -149,7 +149,7 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   const bool softmax = options.loss == "softmax_cross_entropy";
   if (softmax && options.classes < 2) {
-    return Error{ErrorCode::kConfig, "wide_deep needs the number of classes", "model.classes",
+    return Error{ErrorCode::kConfig, str(job.model.preset, " needs the number of classes"), "model.classes",
                  "for example classes = 10; the classes are numbered from 0", "DP-2107"};
   }
   const uint32_t columns = softmax ? options.classes : 1;
@@ -171,13 +171,23 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
     layer = {};
   }
   deep.insert(deep.end(), inputs.numbers.begin(), inputs.numbers.end());
+  std::vector<std::string> summed = {wide, tower};
+  if (job.model.preset == "deepfm" && !inputs.sparse.empty()) {
+    const std::string fm = free_name(job.data, "fm");
+    job.model.layers.push_back({.name = fm,
+                                .type = "fm",
+                                .inputs = inputs.sparse,
+                                .dim = job.model.layers.back().dim,
+                                .table = embedding});
+    summed.push_back(fm);
+  }
   layer.name = tower, layer.type = "dense", layer.inputs = deep;
   layer.units = options.units.empty() ? std::vector<uint32_t>{64, 32} : options.units;
   layer.units.push_back(columns);
   layer.activation = "relu";
   job.model.layers.push_back(layer);
   layer = {};
-  layer.name = logit, layer.type = "add", layer.inputs = {wide, tower};
+  layer.name = logit, layer.type = "add", layer.inputs = summed;
   job.model.layers.push_back(layer);
   output.loss = options.loss.empty() ? "logistic" : options.loss;
   output.name = free_name(job.data, softmax                    ? "class"
@@ -199,6 +209,35 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   return {};
 }
 
+Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& output) {
+  const PresetOptions& options = job.model.options;
+  if (inputs.sparse.empty()) {
+    return Error{ErrorCode::kConfig, "factorization_machine has no inputs that give keys",
+                 "model.inputs", "use wide_deep for numbers", "DP-2107"};
+  }
+  const std::string linear = free_name(job.data, "linear"), fm = free_name(job.data, "fm");
+  job.model.layers.push_back({.name = linear, .type = "linear", .inputs = inputs.all});
+  job.model.layers.push_back({.name = fm,
+                              .type = "fm",
+                              .inputs = inputs.sparse,
+                              .dim = options.dim == 0 ? 16 : options.dim,
+                              .table = "shared",
+                              .init = InitSpec{InitType::kUniform, 0.1F}});
+  const std::string logit = free_name(job.data, "logit");
+  job.model.layers.push_back({.name = logit, .type = "add", .inputs = {linear, fm}});
+  output.loss = options.loss.empty() ? "logistic" : options.loss;
+  output.name = free_name(job.data, output.loss == "squared" ? "value" : "click");
+  output.input = logit;
+  if (options.own_optimizer) {
+    // Without regularization a factorization machine overfits.
+    job.optimizer = optimizer_defaults(OptimizerType::kFtrl);
+    job.optimizer.learning_rate = 0.2F;
+    job.optimizer.l2 = 10.0F;
+    if (options.own_reduction) job.train.reduction = "sum";
+  }
+  return {};
+}
+
 Result<void> expand_preset(Job& job) {
   ModelSpec& model = job.model;
   const PresetOptions& options = model.options;
@@ -212,8 +251,10 @@ Result<void> expand_preset(Job& job) {
   output.target = target;
   output.offset = options.offset;
   output.scale = options.scale;
-  if (model.preset == "wide_deep") {
+  if (model.preset == "wide_deep" || model.preset == "deepfm") {
     DP_TRY_VOID(wide_deep(job, inputs, output));
+  } else if (model.preset == "factorization_machine") {
+    DP_TRY_VOID(factorization_machine(job, inputs, output));
   } else {
     const bool softmax = model.preset == "softmax_mlp";
     LayerSpec layer;

@@ -17,6 +17,40 @@ struct Names {
   std::vector<std::string> fields, layers;
 };
 
+/// Checks a layer that reads the rows of an earlier layer.
+Result<void> check_rows_of(const Job& job, const LayerSpec& layer, const std::string& where,
+                           const Names& names) {
+  const LayerSpec* owner = nullptr;
+  std::vector<std::string> known = {"shared"};
+  for (size_t i = 0; i < names.layers.size(); ++i) {  // the layers before this one
+    const LayerSpec& earlier = job.model.layers[i];
+    const LayerInfo* type = find_layer_type(earlier.type);
+    if (type == nullptr || !type->has_rows) continue;
+    known.push_back(earlier.name);
+    if (earlier.name == layer.table) owner = &earlier;
+  }
+  if (owner == nullptr) {
+    return unknown_name("earlier embedding or fm layer", layer.table, where + ".table", known);
+  }
+  if (layer.dim != owner->dim) {
+    return wrong(str("layer `", layer.name, "` has dim ", layer.dim, ", but the rows of `",
+                     owner->name, "` have dim ", owner->dim),
+                 where + ".dim", str("set dim = ", owner->dim, ", or delete `table`"));
+  }
+  for (const std::string& input : layer.inputs) {
+    if (contains(owner->inputs, input)) continue;
+    return wrong(str("layer `", layer.name, "` can't read the rows of `", owner->name, "` for `",
+                     input, "`, which `", owner->name, "` does not read"),
+                 where + ".inputs", str("add `", input, "` to the inputs of `", owner->name, "`"));
+  }
+  if (layer.init) {
+    return wrong(
+        str("layer `", layer.name, "` has an init, but its rows are those of `", owner->name, "`"),
+        where + ".init", str("set init of `", owner->name, "`"));
+  }
+  return {};
+}
+
 Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::string& where,
                          const Names& names) {
   const LayerInfo* found = find_layer_type(layer.type);
@@ -71,6 +105,7 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
     return wrong(str("layer `", layer.name, "` reads `", *name, "` twice"), where + ".inputs",
                  "list each input once", "DP-2108");
   }
+  if (type.has_rows && layer.rows_of() != nullptr) return check_rows_of(job, layer, where, names);
   return {};
 }
 

@@ -172,6 +172,7 @@ class Compiler final {
     };
     static constexpr std::array kTranslations{Translation{"linear", &Compiler::add_linear},
                                               Translation{"embedding", &Compiler::add_embedding},
+                                              Translation{"fm", &Compiler::add_fm},
                                               Translation{"dense", &Compiler::add_dense},
                                               Translation{"relu", &Compiler::add_activation},
                                               Translation{"sigmoid", &Compiler::add_activation},
@@ -232,30 +233,50 @@ class Compiler final {
     return output;
   }
 
+  /// Returns the bags of a layer that reads embedding rows. Declares the variables of these rows,
+  /// unless they are those of an earlier layer.
+  std::vector<BagUse> add_row_bags(const LayerSpec& layer, const std::vector<std::string>& fields) {
+    const InitSpec init = layer.init.value_or(InitSpec{InitType::kUniform, kEmbeddingScale});
+    std::map<std::string, uint32_t>& rows = rows_[layer.name];
+    if (const std::string* owner = layer.rows_of()) {
+      for (const std::string& field : fields) rows[field] = rows_.at(*owner).at(field);
+    } else if (layer.table.empty()) {
+      for (const std::string& field : fields) {
+        rows[field] = variables_.add_rows({field}, layer.name + "/" + field, layer.dim, init);
+      }
+    } else {
+      const uint32_t table = variables_.add_rows(fields, layer.name + "/table", layer.dim, init);
+      for (const std::string& field : fields) rows[field] = table;
+    }
+    std::vector<BagUse> bags;
+    for (const std::string& field : fields) {
+      bags.push_back({variables_.bag(field, rows[field]), rows[field]});
+    }
+    return bags;
+  }
+
   Result<ValueId> add_embedding(const LayerSpec& layer, const Inputs& inputs) {
     if (layer.dim < 1 || layer.dim > kDimMax) return error(str("dim must be 1 to ", kDimMax));
     const uint64_t width = uint64_t{layer.dim} * inputs.keys.size();
     if (width > kWidthMax) return error(str("its output has more than ", kWidthMax, " columns"));
-    const InitSpec init = layer.init.value_or(InitSpec{InitType::kUniform, kEmbeddingScale});
     PoolOp pool;
     pool.dim = layer.dim;
     pool.mean = layer.pool == "mean";
-    if (layer.table == "shared") {
-      const uint32_t table =
-          variables_.add_rows(inputs.keys, layer.name + "/table", layer.dim, init);
-      for (const std::string& field : inputs.keys) {
-        pool.bags.push_back({variables_.bag(field, table), table});
-      }
-    } else {
-      for (const std::string& field : inputs.keys) {
-        const uint32_t rows =
-            variables_.add_rows({field}, layer.name + "/" + field, layer.dim, init);
-        pool.bags.push_back({variables_.bag(field, rows), rows});
-      }
-    }
+    pool.bags = add_row_bags(layer, inputs.keys);
     pool.output = add_value(width, true);
     program_.ops.push_back(pool);
     return pool.output;
+  }
+
+  Result<ValueId> add_fm(const LayerSpec& layer, const Inputs& inputs) {
+    if (layer.dim < 1 || layer.dim > kDimMax) return error(str("dim must be 1 to ", kDimMax));
+    FmOp fm;
+    fm.dim = layer.dim;
+    fm.bags = add_row_bags(layer, inputs.keys);
+    fm.sums = add_value(layer.dim, false);
+    fm.output = add_value(1, true);
+    program_.ops.push_back(fm);
+    return fm.output;
   }
 
   Result<void> check_kernel(const std::vector<ValueId>& inputs, uint32_t units) const {
@@ -413,6 +434,8 @@ class Compiler final {
   std::vector<ValueUse> values_;  // in the order of program_.values
   VariableSet variables_;
   std::map<std::string, ValueId> layers_;
+  // The handle of the variable that holds a layer's rows, for each of its fields.
+  std::map<std::string, std::map<std::string, uint32_t>> rows_;
   std::map<std::string, ValueId> float_values_;
   std::map<std::vector<ValueId>, ValueId> concats_;
 };

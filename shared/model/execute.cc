@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shared/model/interactions.h"
+
 namespace downpour::model {
 namespace {
 
@@ -31,8 +33,14 @@ float* dense_gradient(const Chunk& c, uint32_t variable) {
   return c.dense_gradients + c.program.variables[variable].dense_offset;
 }
 
-std::span<const BagView> bag_views(const Chunk& c, const PoolOp& op) {
-  return bag_views(c.batch, c.variables, op, c.arena);
+std::span<const BagView> bag_views(const Chunk& c, std::span<const BagUse> bags) {
+  return bag_views(c.batch, c.variables, bags, c.arena);
+}
+
+/// Returns the place of saved column `column` for the chunk's records.
+Matrix saved_place(const Chunk& c, uint64_t column) {
+  const size_t stride = c.program.saved_floats;
+  return {c.saved + c.rows.begin * stride + column, stride};
 }
 
 bool is_active(const Chunk& c, uint32_t keyed) {
@@ -72,7 +80,12 @@ void forward(const Chunk& c, const PoolOp& op) {
       }
     }
   }
-  pool_forward(bag_views(c, op), op.dim, op.concat, op.mean, c.rows, out);
+  pool_forward(bag_views(c, op.bags), op.dim, op.concat, op.mean, c.rows, out);
+}
+
+void forward(const Chunk& c, const FmOp& op) {
+  interactions_forward(bag_views(c, op.bags), op.dim, c.rows, output_place(c, op.sums),
+                       output_place(c, op.output));
 }
 
 void forward(const Chunk& c, const DenseOp& op) {
@@ -130,12 +143,21 @@ void backward(const Chunk& c, const PoolOp& op) {
     sum_rows(d, rows, op.dim, !c.first_of_slot, dense_gradient(c, op.bias));
   }
   if (c.saved == nullptr) {
-    pool_backward(bag_views(c, op), op.dim, op.concat, op.mean, c.rows, d, {});
+    pool_backward(bag_views(c, op.bags), op.dim, op.concat, op.mean, c.rows, d, {});
     return;
   }
-  const size_t stride = c.program.saved_floats;
-  copy(d, {c.saved + c.rows.begin * stride + op.saved_column, stride}, rows,
-       value_of(c, op.output).width, false);
+  copy(d, saved_place(c, op.saved_column), rows, value_of(c, op.output).width, false);
+}
+
+void backward(const Chunk& c, const FmOp& op) {
+  const Matrix d = c.gradient(op.output);
+  const ConstMatrix sums = c.value(op.sums);
+  if (c.saved == nullptr) {
+    interactions_backward(bag_views(c, op.bags), op.dim, c.rows, sums, d, {});
+    return;
+  }
+  copy(sums, saved_place(c, op.saved_column), c.rows.count(), op.dim, false);
+  copy(d, saved_place(c, op.saved_column + op.dim), c.rows.count(), 1, false);
 }
 
 void backward(const Chunk& c, const DenseOp& op) {
@@ -190,6 +212,20 @@ void backward(const Chunk& c, const Op& op) {
   }
 }
 
+// Second part of the backward pass with several threads: reads what backward() saved. One overload
+// per operation that reads embedding rows.
+
+void sum_saved(const Chunk& c, const PoolOp& op, KeyShare share) {
+  if (is_active(c, op.keyed)) return;
+  pool_backward(bag_views(c, op.bags), op.dim, op.concat, op.mean, c.rows,
+                saved_place(c, op.saved_column), share);
+}
+
+void sum_saved(const Chunk& c, const FmOp& op, KeyShare share) {
+  interactions_backward(bag_views(c, op.bags), op.dim, c.rows, saved_place(c, op.saved_column),
+                        saved_place(c, op.saved_column + op.dim), share);
+}
+
 ValueId output_of(const Op& op) {
   return std::visit([](const auto& o) { return o.output; }, op);
 }
@@ -208,9 +244,9 @@ Matrix Chunk::gradient(ValueId id) const {
 }
 
 std::span<const BagView> bag_views(const Batch& batch, std::span<const VariableView> variables,
-                                   const PoolOp& op, Arena& arena) {
+                                   std::span<const BagUse> bags, Arena& arena) {
   arena.bags.clear();
-  for (const BagUse& use : op.bags) {
+  for (const BagUse& use : bags) {
     const VariableView& variable = variables[use.variable];
     arena.bags.push_back({&batch.bags[use.bag], variable.values, variable.gradient, nullptr});
   }
@@ -247,12 +283,12 @@ void run_backward(const Chunk& chunk) {
 
 void sum_saved(const Chunk& chunk, KeyShare share) {
   const std::vector<Op>& ops = chunk.program.ops;
-  const size_t stride = chunk.program.saved_floats;
   for (size_t i = ops.size(); i-- > 0;) {
-    const auto* op = std::get_if<PoolOp>(&ops[i]);
-    if (op == nullptr || is_active(chunk, op->keyed)) continue;
-    const ConstMatrix d{chunk.saved + chunk.rows.begin * stride + op->saved_column, stride};
-    pool_backward(bag_views(chunk, *op), op->dim, op->concat, op->mean, chunk.rows, d, share);
+    std::visit(
+        [&](const auto& op) {
+          if constexpr (requires { op.bags; }) sum_saved(chunk, op, share);
+        },
+        ops[i]);
   }
 }
 

@@ -26,7 +26,8 @@ struct Chunk {
   float* dense_gradients = nullptr;
   /// True: set dense gradients. False: add to them.
   bool first_of_slot = true;
-  /// Null: sum the gradients of embedding rows at once. Otherwise: keep them here for sum_saved().
+  /// Null: sum the gradients of embedding rows at once. Otherwise: keep what sum_saved() needs
+  /// here.
   float* saved = nullptr;
 
   /// Returns the place of a value, or of its gradient, for this chunk.
@@ -34,10 +35,10 @@ struct Chunk {
   Matrix gradient(ValueId id) const;
 };
 
-/// Returns the bags of `op` with their rows and gradients. The views are stored in `arena` and
+/// Returns `bags` with their rows and gradients. The views are stored in `arena` and
 /// valid until the next call.
 std::span<const BagView> bag_views(const Batch& batch, std::span<const VariableView> variables,
-                                   const PoolOp& op, Arena& arena);
+                                   std::span<const BagUse> bags, Arena& arena);
 
 /// Allocates the arena's buffers for the program.
 void prepare(const Program& program, Arena& arena);

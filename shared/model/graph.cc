@@ -146,7 +146,7 @@ class Step final {
       const KeyedInput& keyed = program_.keyed[i];
       if (!workspace_.keyed[i].begin(batch_)) continue;
       workspace_.keyed[i].forward(
-          bag_views(batch_, variables_, pool_of(keyed), workspace_.arenas[0]),
+          bag_views(batch_, variables_, pool_of(keyed).bags, workspace_.arenas[0]),
           variables_[dense_of(keyed).kernel].values + keyed_floats_before(keyed), threads_);
     }
   }
@@ -158,7 +158,7 @@ class Step final {
       const VariableView& kernel = variables_[dense_of(keyed).kernel];
       const size_t before = keyed_floats_before(keyed);
       workspace_.keyed[i].backward(
-          bag_views(batch_, variables_, pool_of(keyed), workspace_.arenas[0]),
+          bag_views(batch_, variables_, pool_of(keyed).bags, workspace_.arenas[0]),
           kernel.values + before, kernel.gradient + before, threads_);
     }
   }

@@ -1,7 +1,6 @@
 #include "shared/model/kernels.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "shared/model/vector_math.h"
@@ -37,15 +36,6 @@ void dispatch_dim(uint32_t dim, F f) {
   }
 }
 
-bool one_key_each(const BagView& view) {
-  return view.bag->offsets.empty() && view.bag->values.empty();
-}
-
-Rows keys_of(const BagColumn& bag, size_t record) {
-  if (bag.offsets.empty()) return {record, record + 1};
-  return {bag.offsets[record], bag.offsets[record + 1]};
-}
-
 /// Returns 1, or 1 / (sum of values) with `mean`; 0 if that sum is 0.
 float bag_factor(const BagColumn& bag, Rows keys, bool mean) {
   if (!mean) return 1.0F;
@@ -57,35 +47,9 @@ float bag_factor(const BagColumn& bag, Rows keys, bool mean) {
   return sum != 0.0F ? 1.0F / sum : 0.0F;
 }
 
-/// Bags with one key per record and without values are processed in blocks of this many. The
-/// pointers of a block and one row of `out`, which is written from left to right, fit into the L1
-/// cache.
-constexpr size_t kBagBlock = 32;
 /// Rows are prefetched this many records ahead, because they come from the L2 cache or from further
 /// away.
 constexpr size_t kPrefetchRecords = 2;
-
-struct BagBlock {
-  std::array<const uint32_t*, kBagBlock> keys;
-  std::array<const float*, kBagBlock> rows;
-  std::array<float*, kBagBlock> gradients;
-  size_t count = 0;
-
-  explicit BagBlock(std::span<const BagView> bags) : count(bags.size()) {
-    for (size_t i = 0; i < count; ++i) {
-      keys[i] = bags[i].keys();
-      rows[i] = bags[i].rows;
-      gradients[i] = bags[i].gradient;
-    }
-  }
-};
-
-template <typename F>
-void for_blocks(std::span<const BagView> bags, const F& f) {
-  for (size_t first = 0; first < bags.size(); first += kBagBlock) {
-    f(BagBlock(bags.subspan(first, std::min(kBagBlock, bags.size() - first))), first);
-  }
-}
 
 void copy_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows, Matrix out) {
   dispatch_dim(dim, [&](auto fixed) {

@@ -8,28 +8,10 @@
 #include <span>
 
 #include "shared/model/activation.h"
+#include "shared/model/bag_view.h"
 #include "shared/model/gemm.h"
-#include "shared/tensor/batch.h"
 
 namespace downpour::model {
-
-/// Records [begin, end) of a batch.
-struct Rows {
-  size_t begin = 0;
-  size_t end = 0;
-  size_t count() const { return end - begin; }
-};
-
-/// One bag of a PoolOp for one step: its keys, and the memory of its rows and their gradients
-/// ([unique keys, dim]).
-struct BagView {
-  const BagColumn* bag = nullptr;
-  const float* rows = nullptr;
-  float* gradient = nullptr;
-  const uint32_t* places = nullptr;  // row of each key; null: the keys themselves are the rows
-
-  const uint32_t* keys() const { return places != nullptr ? places : bag->keys.data(); }
-};
 
 /// Sums the rows of each record: s[i, j] = sum over the keys of record r in bag i of value *
 /// rows[key, j]. With `mean` this is divided by the sum of the values (0 if that sum is 0). With

@@ -34,8 +34,14 @@ bool KeyedProduct::begin(const Batch& batch) {
            uint64_t{batch.records} * pool_.bags.size() * pool_.dim * kByRecord;
   };
   uint64_t all = 0;
-  // Lower bound of the number of different keys: the keys of the tables, which only this pool uses.
+  // Lower bound of the number of different keys: the keys of the pool's tables, without as many as
+  // bags that the pool does not read can have.
   uint64_t least = 0;
+  others_.assign(batch.tables.size(), 0);
+  for (const BagColumn& bag : batch.bags) others_[bag.table_index] += bag.keys.size();
+  for (size_t b = 0; b < pool_.bags.size(); ++b) {
+    others_[column(batch, b).table_index] -= column(batch, b).keys.size();
+  }
   size_t most = 0;
   uint32_t table = kNoIndex;  // bags of the same table are adjacent
   for (size_t b = 0; b < pool_.bags.size(); ++b) {
@@ -43,7 +49,7 @@ bool KeyedProduct::begin(const Batch& batch) {
     const size_t keys = batch.tables[bag.table_index].keys.size();
     all += bag.keys.size();
     most = std::max(most, keys);
-    least += bag.table_index != table ? keys : 0;
+    if (bag.table_index != table) least += keys - std::min(keys, others_[bag.table_index]);
     table = bag.table_index;
   }
   active_ = pays(least, all);

@@ -91,7 +91,9 @@ class KeyedProduct final {
   size_t records_ = 0;
   std::vector<Bag> bags_;
   std::vector<Run> found_, runs_;  // all runs in table order; the same runs grouped by bag
-  std::vector<uint32_t> owners_;   // for each key of a table: the last bag that has the key
+  // For each table of the batch: the keys of records in bags that the pool does not read.
+  std::vector<size_t> others_;
+  std::vector<uint32_t> owners_;  // for each key of a table: the last bag that has the key
   // For each key of a table: stamp of the last bag + place in that bag.
   std::vector<uint32_t> seen_;
   std::vector<uint32_t> places_;  // for each key of a bag: the number of its product within the bag

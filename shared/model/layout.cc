@@ -138,9 +138,10 @@ void order_gradients(Program& program, const std::vector<ValueUse>& uses) {
         [&]<typename T>(T& op) {
           if constexpr (requires { op.parts; }) {
             for (Part& part : op.parts) visit(part.value, part.accumulate_gradient);
-          } else if constexpr (std::is_same_v<T, PoolOp>) {
+          } else if constexpr (requires { op.bags; }) {
             op.saved_column = program.saved_floats;
             program.saved_floats += program.values[op.output].width;
+            if constexpr (std::is_same_v<T, FmOp>) program.saved_floats += op.dim;
           } else {
             if constexpr (std::is_same_v<T, DenseOp>) {
               find_gradient_columns(program, uses, op.input, op.gradient_begin, op.gradient_end);

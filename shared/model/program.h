@@ -64,6 +64,17 @@ struct PoolOp {
   uint32_t keyed = kNoIndex;  // index into Program::keyed; then only that layer reads the output
 };
 
+/// Interactions of a factorization machine, over the keys of all bags (interactions.h).
+struct FmOp {
+  std::vector<BagUse> bags;
+  uint32_t dim = 1;
+  ValueId sums = 0;  // sum of value * row of each record; the backward pass reads it again
+  ValueId output = 0;
+  /// First of dim + 1 columns among the saved values of all records (several threads): the sums,
+  /// then the gradient of the output.
+  uint64_t saved_column = 0;
+};
+
 /// output = activation(input * kernel + bias)
 struct DenseOp {
   ValueId input = 0;
@@ -92,7 +103,7 @@ struct KeyedInput {
   uint32_t column = 0;  // first column of the pool's output in the layer's input
 };
 
-using Op = std::variant<PoolOp, DenseOp, ActivationOp, AddOp, ConcatOp, PiecewiseOp>;
+using Op = std::variant<PoolOp, FmOp, DenseOp, ActivationOp, AddOp, ConcatOp, PiecewiseOp>;
 
 struct Output {
   ValueId input = 0;
@@ -132,7 +143,7 @@ struct Program {
 
   uint64_t row_floats = 0;    // floats per record in all buffers
   uint64_t dense_floats = 0;  // floats of all dense variables
-  uint64_t saved_floats = 0;  // floats per record of the gradients of all PoolOp outputs
+  uint64_t saved_floats = 0;  // floats per record that PoolOps and FmOps save
   // Records per chunk: forward and backward run on a chunk while it is in the cache.
   uint32_t chunk_rows = 128;
   /// Records per slot: the chunks of a slot add to one set of dense gradients. The number is fixed,

@@ -80,6 +80,8 @@ void VariableSet::finish(Program& program) const {
     if (auto* pool = std::get_if<PoolOp>(&op)) {
       for (BagUse& use : pool->bags) place(use.variable);
       place(pool->bias);
+    } else if (auto* fm = std::get_if<FmOp>(&op)) {
+      for (BagUse& use : fm->bags) place(use.variable);
     } else if (auto* dense = std::get_if<DenseOp>(&op)) {
       place(dense->kernel);
       place(dense->bias);

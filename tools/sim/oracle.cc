@@ -69,6 +69,7 @@ class LayerOutputs {
       for (const std::string& input : layer->inputs) DP_TRY_VOID(add(job, input, output));
       return {};
     }
+    if (layer->rows_of() != nullptr) return wrong(str("layer ", name, " shares its rows"));
     if (layer->type == "linear" || (layer->type == "embedding" && layer->pool == "sum")) return {};
     return wrong(str("layer ", name, " has type ", layer->type));
   }

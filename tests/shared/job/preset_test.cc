@@ -160,9 +160,6 @@ TEST_CASE("a model with inconsistent layers is rejected with the layer and the n
         "there is no field or earlier layer `a`");
   CHECK(what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"], dim = 2, pool = \"max\" }") ==
         "`model.layers[0].pool = \"max\"` is not available in this version");
-  CHECK(
-      what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"], dim = 2, table = \"one\" }") ==
-      "`model.layers[0].table` can't be \"one\"");
   CHECK(what("{ name = \"a\", type = \"dense\", inputs = [\"x\"], units = [1], last = \"tan\" }") ==
         "`model.layers[0].last` can't be \"tan\"");
   CHECK(error_of(layers_job("{ name = \"a\", type = \"dnese\", inputs = [\"x\"] }")).hint ==
@@ -179,6 +176,47 @@ TEST_CASE("a model with inconsistent layers is rejected with the layer and the n
   CHECK(output("input = \"a\", loss = \"squared\", metrics = [\"auc\"]") ==
         "there is no metric of a squared output `auc`");
   CHECK(output("input = \"a\", loss = \"logistic\", weights = \"w\"") == "there is no field `w`");
+}
+
+TEST_CASE("a factorization machine needs a dim and keys", "[job][preset]") {
+  const std::string fm = "{ name = \"a\", type = \"fm\", inputs = [\"s\"], ";
+  CHECK(completed(layers_job(fm + "dim = 4 }")).model.layers[0].dim == 4);
+  const auto what = [](const std::string& layers) { return error_of(layers_job(layers)).what; };
+  CHECK(what("{ name = \"a\", type = \"fm\", inputs = [\"s\"] }") == "layer `a` has no dim");
+  CHECK(what("{ name = \"a\", type = \"fm\", inputs = [\"s\", \"x\"], dim = 4 }") ==
+        "the fm `a` needs keys, and `x` gives numbers");
+  CHECK(what("{ name = \"e\", type = \"embedding\", inputs = [\"s\"], dim = 4 }, "
+             "{ name = \"a\", type = \"fm\", inputs = [\"e\"], dim = 4 }") ==
+        "the fm `a` needs keys, and `e` gives numbers");
+  CHECK(error_of(layers_job(fm + "dim = 4, pool = \"mean\" }")).id == "DP-2103");
+}
+
+TEST_CASE("a layer can read the rows of an earlier embedding of the same dim", "[job][preset]") {
+  const std::string emb = "{ name = \"emb\", type = \"embedding\", inputs = [\"s\"], dim = 4 }, ";
+  const auto fm = [](const std::string& keys) {
+    return "{ name = \"a\", type = \"fm\", inputs = [\"s\"], " + keys + " }";
+  };
+  const auto error = [](const std::string& layers) { return error_of(layers_job(layers)); };
+  CHECK(completed(layers_job(emb + fm("dim = 4, table = \"emb\""))).model.layers[1].table == "emb");
+  const Error unknown = error(emb + fm("dim = 4, table = \"user\""));
+  CHECK(unknown.what == "there is no earlier embedding or fm layer `user`");
+  CHECK(unknown.hint == "available: shared, emb");
+  CHECK(error(fm("dim = 4, table = \"Shared\"")).hint == "did you mean `shared`?");
+  CHECK(error(fm("dim = 4, table = \"a\"")).what ==
+        "there is no earlier embedding or fm layer `a`");
+  CHECK(error("{ name = \"l\", type = \"linear\", inputs = [\"s\"] }, " +
+              fm("dim = 4, table = \"l\""))
+            .what == "there is no earlier embedding or fm layer `l`");
+  CHECK(error(emb + fm("dim = 8, table = \"emb\"")).what ==
+        "layer `a` has dim 8, but the rows of `emb` have dim 4");
+  CHECK(error(emb + fm("dim = 4, table = \"emb\", init = { type = \"zero\" }")).what ==
+        "layer `a` has an init, but its rows are those of `emb`");
+  std::string other = layers_job(emb +
+                                 "{ name = \"a\", type = \"fm\", inputs = [\"s\", \"t\"], dim = 4, "
+                                 "table = \"emb\" }");
+  other.insert(other.find("label = {}"), "t = { type = \"string\", column = \"s\" }, ");
+  CHECK(error_of(other).what ==
+        "layer `a` can't read the rows of `emb` for `t`, which `emb` does not read");
 }
 
 TEST_CASE("invalid fields are rejected", "[job][preset]") {

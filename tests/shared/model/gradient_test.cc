@@ -61,6 +61,72 @@ TEST_CASE("gradients of bags: sum, mean, empty bags, values, and separate tables
   check_gradients(trial);
 }
 
+TEST_CASE("gradients of a factorization machine: values, empty bags, several fields, any dim",
+          "[model][numeric]") {
+  const uint32_t dim = GENERATE(1U, 3U, 4U, 8U, 21U, 32U);
+  const char* table = GENERATE("", "shared");
+  CAPTURE(dim, table);
+  Job job = make_job(
+      {bag_field("f"), bag_field("g"), key_field("k"), key_field("l"), number_field("label")},
+      {{.name = "wide", .type = "linear", .inputs = {"f", "g", "k"}},
+       {.name = "pairs", .type = "fm", .inputs = {"f", "g", "k", "l"}, .dim = dim, .table = table},
+       {.name = "logit", .type = "add", .inputs = {"wide", "pairs"}}},
+      {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 11, 3, 6);
+  // The second derivatives grow with dim, and with them the truncation error.
+  for (auto& variable : trial.values) {
+    for (float& x : variable) x *= 0.5F;
+  }
+  check_gradients(trial);
+}
+
+TEST_CASE("gradients of rows that two embeddings share", "[model][numeric]") {
+  const char* table = GENERATE("", "shared");
+  Job job = make_job(
+      {bag_field("f"), key_field("k"), number_field("label")},
+      {{.name = "emb", .type = "embedding", .inputs = {"f", "k"}, .dim = 3, .table = table},
+       {.name = "mean",
+        .type = "embedding",
+        .inputs = {"k", "f"},
+        .dim = 3,
+        .pool = "mean",
+        .table = "emb"},
+       {.name = "top",
+        .type = "dense",
+        .inputs = {"emb", "mean"},
+        .units = {4, 1},
+        .activation = "sigmoid"}},
+      {{.name = "y", .input = "top", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 9, 4, 7);
+  CHECK(trial.graph->inputs().tables.size() == (*table == 0 ? 2 : 1));
+  check_gradients(trial);
+}
+
+TEST_CASE("gradients of rows that a factorization machine and an embedding share",
+          "[model][numeric]") {
+  const char* table = GENERATE("", "shared");
+  Job job = make_job(
+      {bag_field("f"), key_field("k"), key_field("l"), number_field("x", 2), number_field("label")},
+      {{.name = "wide", .type = "linear", .inputs = {"f", "k", "l", "x"}},
+       {.name = "emb",
+        .type = "embedding",
+        .inputs = {"f", "k", "l"},
+        .dim = 4,
+        .pool = "mean",
+        .table = table},
+       {.name = "pairs", .type = "fm", .inputs = {"f", "k", "l"}, .dim = 4, .table = "emb"},
+       {.name = "few", .type = "fm", .inputs = {"l", "f"}, .dim = 4, .table = "pairs"},
+       {.name = "tower",
+        .type = "dense",
+        .inputs = {"emb", "x", "few"},
+        .units = {5, 1},
+        .activation = "sigmoid"},
+       {.name = "logit", .type = "add", .inputs = {"wide", "pairs", "tower"}}},
+      {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 9, 4, 7);
+  check_gradients(trial);
+}
+
 TEST_CASE("gradients of several outputs on a shared trunk, with sample and output weights",
           "[model][numeric]") {
   const char* reduction = GENERATE("mean", "sum");

@@ -216,3 +216,25 @@ TEST_CASE("a bag that is empty in the whole batch has a kernel gradient of zero"
   REQUIRE(trial.workspace->keyed[0].active());
   check_against_records(trial, true, 900, 5, 30);
 }
+
+TEST_CASE("an embedding that reads only some fields of a shared table is multiplied by key",
+          "[model]") {
+  Job job =
+      make_job({key_field("a"), key_field("b"), key_field("c"), number_field("label")},
+               {{.name = "all",
+                 .type = "embedding",
+                 .inputs = {"a", "b", "c"},
+                 .dim = 16,
+                 .table = "shared"},
+                {.name = "low", .type = "dense", .inputs = {"all"}, .units = {1}},
+                {.name = "emb", .type = "embedding", .inputs = {"a"}, .dim = 16, .table = "all"},
+                {.name = "top", .type = "dense", .inputs = {"emb"}, .units = {64, 1}},
+                {.name = "logit", .type = "add", .inputs = {"low", "top"}}},
+               {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
+  // The table has 2000 keys, but field a has only 30 of them.
+  Trial trial(job, 900, 2, 2000);
+  for (uint32_t& key : trial.batch.bags[0].keys) key %= 30;
+  trial.train();
+  REQUIRE(trial.workspace->keyed.size() == 1);
+  CHECK(trial.workspace->keyed[0].active());
+}
