@@ -227,16 +227,17 @@ struct OutputSpec {
 
 /// The options of a preset. complete_job() expands them to layers and outputs and clears them.
 struct PresetOptions {
-  std::vector<std::string> inputs;    // empty: every field except the target
-  std::string target;                 // empty: "label"
-  uint32_t dim = 0;                   // 0: the preset's default
-  std::vector<uint32_t> units;        // empty: the preset's default
-  uint32_t bins = 0;                  // piecewise-linear embeddings of numbers; 0: none
-  Learned offset{0.0F}, scale{1.0F};  // of the output
-  std::string loss;                   // empty: the preset's default
-  uint32_t classes = 0;               // with softmax_cross_entropy
-  bool own_optimizer = false;         // the job sets no optimizer, so the preset may choose one
-  bool own_reduction = false;         // the same of train.reduction, if own_optimizer
+  std::vector<std::string> inputs;  // empty: every field except the target
+  std::string target;               // empty: "label"
+  uint32_t dim = 0;                 // 0: the preset's default
+  std::vector<uint32_t> units;      // empty: the preset's default
+  uint32_t bins = 0;                // piecewise-linear embeddings of numbers; 0: none
+  // Of the output; none: learned for a squared loss, otherwise 0 and 1.
+  std::optional<Learned> offset, scale;
+  std::string loss;            // empty: the preset's default
+  uint32_t classes = 0;        // with softmax_cross_entropy
+  bool own_optimizer = false;  // the job sets no optimizer, so the preset may choose one
+  bool own_reduction = false;  // the same of train.reduction, if own_optimizer
   bool operator==(const PresetOptions&) const = default;
 };
 

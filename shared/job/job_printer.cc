@@ -64,6 +64,9 @@ class Printer {
   void learned(const char* name, const Learned& value, Range range) {
     value.open ? add(name, "\"auto\"") : real(name, value.value, range);
   }
+  void optional_learned(const char* name, const std::optional<Learned>& value, Range range) {
+    if (value) learned(name, *value, range);
+  }
   void interval(const char* name, const Interval& value) {
     add(name, value.ns > 0      ? toml_quoted(duration_text(value.ns))
               : value.steps > 0 ? str(value.steps)

@@ -99,10 +99,15 @@ class Reader : private TableReader {
 
   /// Reads a number, or "auto".
   void learned(const char* name, Learned& value, Range range) {
+    std::optional<Learned> read;
+    optional_learned(name, read, range);
+    if (read) value = *read;
+  }
+  void optional_learned(const char* name, std::optional<Learned>& value, Range range) {
     const TomlNode* node = take(name);
     if (node == nullptr) return;
-    value.open = node->kind == Kind::kString && node->text == "auto";
-    if (!value.open) real(name, value.value, range);
+    value = Learned{.open = node->kind == Kind::kString && node->text == "auto"};
+    if (!value->open) real(name, value->value, range);
   }
 
   /// Reads "512MiB", "2GB", or a number of bytes. 0 is written "auto".

@@ -195,8 +195,8 @@ void visit_model(V& v, T& t) {
     v.number("bins", t.options.bins, 0, 1024);
     v.choice("loss", t.options.loss, {"logistic", "softmax_cross_entropy", "squared", ""}, {});
     v.number("classes", t.options.classes, 0, 1e6);
-    v.learned("offset", t.options.offset, Range{-3e38});
-    v.learned("scale", t.options.scale, kPositive);
+    v.optional_learned("offset", t.options.offset, Range{-3e38});
+    v.optional_learned("scale", t.options.scale, kPositive);
   }
   v.tables("layers", t.layers, [](auto& inner, auto& layer) { visit_layer(inner, layer); });
   v.tables("outputs", t.outputs, [](auto& inner, auto& output) { visit_output(inner, output); });

@@ -149,8 +149,9 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   const bool softmax = options.loss == "softmax_cross_entropy";
   if (softmax && options.classes < 2) {
-    return Error{ErrorCode::kConfig, str(job.model.preset, " needs the number of classes"), "model.classes",
-                 "for example classes = 10; the classes are numbered from 0", "DP-2107"};
+    return Error{ErrorCode::kConfig, str(job.model.preset, " needs the number of classes"),
+                 "model.classes", "for example classes = 10; the classes are numbered from 0",
+                 "DP-2107"};
   }
   const uint32_t columns = softmax ? options.classes : 1;
   if (options.bins > 0) add_piecewise(job, inputs);
@@ -222,7 +223,7 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
                               .inputs = inputs.sparse,
                               .dim = options.dim == 0 ? 16 : options.dim,
                               .table = "shared",
-                              .init = InitSpec{InitType::kUniform, 0.1F}});
+                              .init = InitSpec{InitType::kNormal, 0.1F}});
   const std::string logit = free_name(job.data, "logit");
   job.model.layers.push_back({.name = logit, .type = "add", .inputs = {linear, fm}});
   output.loss = options.loss.empty() ? "logistic" : options.loss;
@@ -249,8 +250,6 @@ Result<void> expand_preset(Job& job) {
   DP_TRY(const Inputs inputs, preset_inputs(job, target));
   OutputSpec output;
   output.target = target;
-  output.offset = options.offset;
-  output.scale = options.scale;
   if (model.preset == "wide_deep" || model.preset == "deepfm") {
     DP_TRY_VOID(wide_deep(job, inputs, output));
   } else if (model.preset == "factorization_machine") {
@@ -288,6 +287,9 @@ Result<void> expand_preset(Job& job) {
     output.loss = softmax ? "softmax_cross_entropy" : squared ? "squared" : "logistic";
     model.layers.push_back(std::move(layer));
   }
+  const bool squared = output.loss == "squared";
+  output.offset = options.offset.value_or(Learned{.open = squared});
+  output.scale = options.scale.value_or(squared ? Learned{.open = true} : Learned{1.0F});
   model.outputs = {std::move(output)};
   return {};
 }
@@ -356,16 +358,21 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     return field.name != target && is_quantile(field);
   });
   job.train.batch_size = facts.records_estimated > kManyRecords / 10 ? 512 : 256;
-  if (facts.classes > 2 && !categories && !numbers) {
+  const bool sparse_lines = has_sparse_lines(facts.format);
+  if (facts.classes > 2 && !categories && !numbers && !sparse_lines) {
     job.model.preset = "softmax_mlp";
     options.units = {128, facts.classes};
-  } else if (categories || numbers || facts.classes == 0) {
+  } else if (categories || numbers || facts.classes != 2) {
     job.model.preset = "wide_deep";
     options.bins = 16;
     if (facts.classes == 0) options.loss = "squared";
     if (facts.classes > 2) options.loss = "softmax_cross_entropy", options.classes = facts.classes;
-    options.offset.open = facts.classes <= 2;
-    options.scale.open = facts.classes == 0;
+    if (facts.classes <= 2) options.offset = Learned{.open = true};
+    options.own_optimizer = true;
+    job.train.reduction = "sum";
+  } else if (sparse_lines) {
+    job.model.preset = "factorization_machine";
+    options.offset = Learned{.open = true};
     options.own_optimizer = true;
     job.train.reduction = "sum";
   } else {

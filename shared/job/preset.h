@@ -35,10 +35,8 @@ struct FileFacts {
   std::string reason;  // for the user, as in "libsvm: 123 features, labels -1 and 1"
 };
 
-/// Returns a job for a data file that comes without one. The model is linear_regression for a
-/// numeric target, softmax_mlp for more than two classes, and for a binary target wide_deep if the
-/// file has categories, otherwise logistic_regression. A tenth of the records is held out. The job
-/// is not complete.
+/// Returns a job for a data file that comes without one; docs/models.md says which. A tenth of the
+/// records is held out. The job is not complete.
 Job job_for_file(const FileFacts& facts, const std::string& base_dir);
 
 }  // namespace downpour

@@ -378,7 +378,7 @@ class Compiler final {
     output.weight = spec.weight;
     output.loss = loss_of(spec.loss);
     output.offset = spec.offset.value;
-    output.scale = spec.scale.value;
+    output.scale = spec.scale.open ? 1.0F : spec.scale.value;
     DP_TRY(const uint64_t width, number_field(spec.target));
     if (output.loss == Loss::kSoftmax) {
       if (width != 1) return error(str("target '", spec.target, "' must be one class number"));

@@ -32,7 +32,8 @@ data.filter = "color != 'blue' || age > 20 && !missing(age)"
 [data.fields]
 label  = {}
 age    = { default = 40, transform = [
-  { op = "min_max", min = 0, max = 100 }, { op = "clip", min = -5, max = 5 }] }
+  { op = "min_max", min = 0, max = 100 }, { op = "quantile", boundaries = [0, 1] },
+  { op = "clip", min = -5, max = 5 }] }
 noisy  = { column = "age", default = 1, transform = [
   { op = "clip", min = 0 }, "log1p", { op = "noise", stddev = 0.5 }] }
 band   = { column = "age", default = 40, transform = [

@@ -121,6 +121,53 @@ TEST_CASE("a resumed run keeps its statistics, even with other data; --fresh doe
   CHECK(standardize_of(other, 1).mean.value() == Approx((std::log(2.0) + std::log(4.0)) / 2));
 }
 
+TEST_CASE("quantiles are learned, the same for any cut of the data", "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", thousand());
+  const char* const text =
+      "data.filter = \"x < 5000\"\n"
+      "data.fields.x = { transform = [{ op = \"quantile\", intervals = 3 }] }\n";
+  RunPlan one = learning_plan(dir, text), many = one;
+  many.shard_bytes = 100;
+  one = learned(one);
+  CHECK(std::get<ops::Quantile>(transform_of(one)[0]).boundaries ==
+        std::vector<double>{0, 333, 666, 999});
+  CHECK(transform_of(learned(many)) == transform_of(one));
+  CHECK(one.job_text.find("boundaries = [0.0, 333.0, 666.0, 999.0]") != std::string::npos);
+}
+
+TEST_CASE("a squared output of a preset learns mean and deviation of its target, after the ops",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += str(i % 10, ",", 1000 + i, "\n");
+  dir.write("d.csv", text);
+  const RunPlan plan =
+      learned(learning_plan(dir, "data.fields.x = { transform = [\"quantile\"] }"));
+  const OutputSpec& output = plan.job.model.outputs[0];
+  CHECK_FALSE(output.offset.open);
+  CHECK(double(output.offset.value) == Approx(1499.5));
+  CHECK(double(output.scale.value) == Approx(288.675).epsilon(1e-5));
+  PosixStorage storage;
+  REQUIRE(open_run(storage, plan, {}));
+  dir.write("d.csv", "1,1\n3,2\n");
+  const RunPlan resumed =
+      learned(learning_plan(dir, "data.fields.x = { transform = [\"quantile\"] }"));
+  CHECK(resumed.job.model.outputs[0] == output);
+}
+
+TEST_CASE("a logistic output with offset = \"auto\" starts at the log-odds of its target",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", "1,1\n2,0\n3,0\n4,0\n");
+  const RunPlan plan = learned(
+      plan_of(dir,
+              "data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n"
+              "data.fields = { x = {}, y = {} }\nmodel.preset = \"logistic_regression\"\n"
+              "model.target = \"y\"\nmodel.offset = \"auto\"\n"));
+  CHECK(double(plan.job.model.outputs[0].offset.value) == Approx(std::log(1.0 / 3)));
+}
+
 TEST_CASE("a bad record ends the pass with an error that names its line", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\nsix,2\n");

@@ -84,6 +84,8 @@ const std::vector<Case>& cases() {
       {"dropout", with_op(ops::Dropout{.rate = 0.1}), 17799227447854738492U},
       {"noise", with_op(ops::Noise{.stddev = 0.5}), 420539294593466017U},
       {"crop", with_op(ops::Crop{.length = 7}), 11471587869985242141U},
+      {"quantile", with_op(ops::Quantile{.boundaries = {1, 2.5}}),
+       4222243405644447082U},
       {"header", with_data(&DataSpec::header, true), 7228538649983818333U},
       {"skip_lines", with_data(&DataSpec::skip_lines, 2U), 8314508743940434287U},
       {"delimiter", with_data<std::string>(&DataSpec::delimiter, ";"), 7019532603300695089U},

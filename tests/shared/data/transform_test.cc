@@ -6,6 +6,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/data/values/number_ops.h"
+#include "shared/data/values/quantiles.h"
 #include "tests/shared/data/transform_support.h"
 
 namespace downpour::data {
@@ -59,6 +60,20 @@ TEST_CASE("log1p, standardize, min_max and clip give NumPy's values", "[data][tr
         {0.03846153989434242, 0.03846153989434242, 0.048076923936605453, 0.09615384787321091,
          0.8317308306694031, 19230.80859375});
   close(of(ops::Clip{.min = 0.5, .max = 41}), {0.5, 0.5, 0.5, 3, 41, 41});
+  // np.interp(x, [0.25, 1, 3, 40, 100], np.linspace(0, 1, 5))
+  close(of(ops::Quantile{.boundaries = {0.25, 1, 3, 40, 100}}),
+        {0, 0, 0.08333333333333333, 0.5, 0.7552083333333334, 1});
+}
+
+TEST_CASE("quantiles divide values into intervals with equally many, each boundary once",
+          "[data][transform]") {
+  std::vector<double> values;
+  for (int i = 1000; i >= 0; --i) values.push_back(i);
+  CHECK(quantiles(values, 4) == std::vector<double>{0, 250, 500, 750, 1000});
+  CHECK(quantiles({3, 1, 1, 1, 1, 1, 2}, 3) == std::vector<double>{1, 3});
+  CHECK(quantiles({5, 5}, 8) == std::vector<double>{0, 5});
+  CHECK(quantiles({-5}, 8) == std::vector<double>{-5, 0});
+  CHECK(quantiles({}, 8) == std::vector<double>{0, 1});
 }
 
 TEST_CASE("log1p differs from the library by at most the last bit of a float, at every magnitude",
@@ -92,7 +107,8 @@ TEST_CASE("applying ops to a column equals applying them to each number", "[data
   for (const TransformSpec& op :
        {TransformSpec(ops::Clip{.min = 0.0, .max = 5000.0}), TransformSpec(ops::Log1p{}),
         TransformSpec(ops::Standardize{.mean = 1.5, .scale = 0.7}),
-        TransformSpec(ops::MinMax{.min = -3.0, .max = 9.0})}) {
+        TransformSpec(ops::MinMax{.min = -3.0, .max = 9.0}),
+        TransformSpec(ops::Quantile{.boundaries = {0.0, 0.3, 0.5, 1.0}})}) {
     clipped.add(op);
     CHECK(clipped.is_total());
   }

@@ -81,6 +81,10 @@ TEST_CASE("invalid options are reported when the job is read", "[job][transform]
         "standardize in field `x` needs a scale above 0");
   CHECK(what("float32", "op = \"min_max\", min = 1, max = 1") ==
         "min_max in field `x` needs a min below its max");
+  CHECK(what("float32", "op = \"quantile\", boundaries = [1]") ==
+        "quantile in field `x` has 1 boundaries");
+  CHECK(what("float32", "op = \"quantile\", boundaries = [2, 1]") ==
+        "quantile in field `x` has boundaries that are not in ascending order: 2, 1");
   CHECK(what("string", "op = \"vocabulary\"") ==
         "vocabulary in field `x` needs either a file or a list of words");
   CHECK(what("string", "op = \"vocabulary\", words = [\"a\", \"b\", \"a\"]") ==
@@ -106,6 +110,14 @@ TEST_CASE("integers that are equal as 32-bit floats are valid boundaries of an i
 }
 
 TEST_CASE("a job with ops is printed and reads back unchanged", "[job][transform]") {
+  for (const TransformSpec& op : {TransformSpec(ops::Quantile{.intervals = 7}),
+                                  TransformSpec(ops::Quantile{.boundaries = {0.5, 2.0}})}) {
+    Job quantiles = test::completed(csv_job("data.fields.x = { transform = [\"quantile\"] }"));
+    quantiles.data.fields[0].transform = {op};
+    const auto read = job_from_toml(job_to_toml(quantiles), "/elsewhere");
+    REQUIRE(read);
+    CHECK(read->data.fields == quantiles.data.fields);
+  }
   const Job job = test::completed(
       csv_job("data.fields.x = { transform = [{ op = \"min_max\", min = -1, max = 3 }, { op = "
               "\"bucketize\", boundaries = [0.1, 0.5] }] }\n"

@@ -47,14 +47,74 @@ TEST_CASE("wide_deep sets its own optimizers only if the job has none", "[job][p
   const std::string text =
       "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"wide_deep\" }\n";
   const Job own = completed(text);
-  CHECK(own.optimizer.type == OptimizerType::kAdagrad);
-  REQUIRE(own.optimizer_rules.size() == 1);
-  CHECK(own.optimizer_rules[0].variables == "wide/*");
+  CHECK(own.optimizer.type == OptimizerType::kAdam);
+  REQUIRE(own.optimizer_rules.size() == 2);
+  CHECK(own.optimizer_rules[0].variables == "wide/weights");
   CHECK(own.optimizer_rules[0].optimizer.type == OptimizerType::kFtrl);
-  CHECK(own.optimizer_rules[0].optimizer.learning_rate == 0.1F);
+  CHECK(own.optimizer_rules[1].variables == "emb/*");
+  CHECK(own.optimizer_rules[1].optimizer.type == OptimizerType::kAdagrad);
+  // Both divide their steps by the gradients so far, and want the sum of the gradients.
+  CHECK(own.train.reduction == "sum");
+  CHECK(completed(text + "train.reduction = \"mean\"\n").train.reduction == "mean");
   const Job given = completed(text + "optimizer.learning_rate = 0.5\n");
+  CHECK(given.train.reduction == "mean");
   CHECK(given.optimizer.type == OptimizerType::kAdam);
   CHECK(given.optimizer_rules.empty());
+}
+
+TEST_CASE("deepfm adds a factorization machine that reads the rows of the embedding",
+          "[job][preset]") {
+  const Job job = completed(
+      "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"deepfm\", dim = 4 }\n");
+  REQUIRE(job.model.layers.size() == 5);
+  const LayerSpec& fm = job.model.layers[2];
+  CHECK(fm.type == "fm");
+  CHECK(fm.table == "emb");
+  CHECK(fm.dim == 4);
+  CHECK(fm.inputs == job.model.layers[1].inputs);
+  CHECK(job.model.layers[4].inputs == std::vector<std::string>{"wide", "tower", "fm"});
+}
+
+TEST_CASE("factorization_machine needs keys, and regularizes them", "[job][preset]") {
+  const Job job = completed(
+      "data = { source = \"d\", format = \"libsvm\" }\n"
+      "model = { preset = \"factorization_machine\" }\n");
+  REQUIRE(job.model.layers.size() == 3);
+  CHECK(job.model.layers[1].type == "fm");
+  CHECK(job.optimizer.type == OptimizerType::kFtrl);
+  CHECK(job.optimizer.l2 > 0);
+  CHECK(job.train.reduction == "sum");
+  CHECK(error_of("data = { source = \"d\", format = \"mnist\" }\n"
+                 "model = { preset = \"factorization_machine\" }\n")
+            .what == "factorization_machine has no inputs that give keys");
+}
+
+TEST_CASE("wide_deep for numbers and classes, with bins for quantiles", "[job][preset]") {
+  const std::string data =
+      "data = { source = \"d\", format = \"csv\", columns = [\"a\", \"b\", \"y\"], fields = { a = "
+      "{ "
+      "transform = [\"quantile\"] }, b = {}, y = {} } }\n";
+  const Job squared = completed(
+      data + "model = { preset = \"wide_deep\", target = \"y\", loss = \"squared\", bins = 8 }\n");
+  CHECK(squared.model.layers[0].type == "piecewise");
+  CHECK(squared.model.layers[0].inputs == std::vector<std::string>{"a"});
+  CHECK(squared.model.layers[0].bins == 8);
+  CHECK(squared.model.layers[1].inputs == std::vector<std::string>{"b", "piecewise"});
+  CHECK(squared.model.outputs[0].offset.open);
+  CHECK(squared.model.outputs[0].scale.open);
+  CHECK(squared.model.outputs[0].metrics == std::vector<std::string>{"rmse"});
+  const std::string classes =
+      data + "model = { preset = \"wide_deep\", target = \"y\", loss = \"softmax_cross_entropy\"";
+  const Job softmax = completed(classes + ", classes = 3, offset = 0.0 }\n");
+  CHECK(softmax.model.layers[0].units == std::vector<uint32_t>{3});
+  CHECK(softmax.model.layers[1].units == std::vector<uint32_t>{64, 32, 3});
+  CHECK(error_of(classes + " }\n").what == "wide_deep needs the number of classes");
+  CHECK(error_of(classes + ", classes = 3, offset = 1.0 }\n").what ==
+        "output `class` has an offset, and its loss is softmax_cross_entropy");
+  CHECK(error_of(data + "model = { preset = \"wide_deep\", target = \"y\", scale = 2.0 }\n").what ==
+        "output `click` has a scale, and its loss is logistic");
+  CHECK(error_of(data + "model = { preset = \"linear_regression\", target = \"y\", bins = 2 }\n")
+            .what == "linear_regression does not have the option `bins`");
 }
 
 TEST_CASE("the other presets use all fields except the target", "[job][preset]") {
@@ -70,6 +130,7 @@ TEST_CASE("the other presets use all fields except the target", "[job][preset]")
   CHECK(regression.model.layers[0].inputs == std::vector<std::string>{"city", "age"});
   CHECK(regression.model.outputs[0].loss == "squared");
   CHECK(regression.model.outputs[0].metrics == std::vector<std::string>{"rmse"});
+  CHECK(regression.model.outputs[0].scale.open);
 
   // auc ranks only one column.
   const char* const two =
@@ -123,7 +184,7 @@ TEST_CASE("invalid preset options are rejected with their place", "[job][preset]
   CHECK(error_of(small_job("model.dim = 4\n")).what ==
         "logistic_regression does not have the option `dim`");
   CHECK(error_of(small_job("model.preset2 = 1\n")).hint == "did you mean `preset`?");
-  CHECK(error_of("data.source = \"d\"\nmodel.preset = \"deepfm\"\n").id == "DP-2105");
+  CHECK(error_of("data.source = \"d\"\nmodel.preset = \"dcn\"\n").id == "DP-2105");
   CHECK(error_of(small_job("model.dim = 3\nmodel.layers = [{ name = \"a\", type = \"linear\", "
                            "inputs = [\"features\"] }]\n"))
             .what == "options of a preset can't be combined with `layers`");
@@ -257,12 +318,16 @@ TEST_CASE("the model for a file without a job depends on the file's contents", "
   CHECK(libsvm.name == "clicks");
   CHECK(libsvm.run_dir == "/home/runs/clicks");
   CHECK(libsvm.optimizer.type == OptimizerType::kFtrl);
-  CHECK(libsvm.optimizer.learning_rate == 0.1F);
-  CHECK(libsvm.model.preset == "logistic_regression");
+  CHECK(libsvm.model.preset == "factorization_machine");
+  CHECK(libsvm.model.outputs[0].offset.open);
+  CHECK(libsvm.train.reduction == "sum");
   CHECK(libsvm.eval.holdout == 0.1);
-  CHECK(libsvm.train.epochs == 5);
+  CHECK(libsvm.eval.keep_best);
+  CHECK(libsvm.train.epochs == 40);
+  CHECK(libsvm.data.interleave.cycle == 1);  // the file is compressed
 
   FileFacts big = facts_of(DataFormat::kCriteo, 2);
+  big.path = "data/clicks.csv";
   big.records_estimated = 2'000'000;
   Job criteo = job_for_file(big, "/home");
   // The job is printed and read back before it is used. Then the preset still chooses the
@@ -271,13 +336,14 @@ TEST_CASE("the model for a file without a job depends on the file's contents", "
   REQUIRE(loaded);
   Job& again = loaded->job;
   REQUIRE(complete_job(again));
-  CHECK(again.optimizer.type == OptimizerType::kAdagrad);
-  REQUIRE(again.optimizer_rules.size() == 1);
-  CHECK(again.optimizer_rules[0].optimizer.type == OptimizerType::kFtrl);
+  CHECK(again.optimizer.type == OptimizerType::kAdam);
+  REQUIRE(again.optimizer_rules.size() == 2);
+  CHECK(again.train.reduction == "sum");
   REQUIRE(complete_job(criteo));
   CHECK(criteo.model.preset == "wide_deep");
-  CHECK(criteo.train.epochs == 1);
-  CHECK(criteo.optimizer.type == OptimizerType::kAdagrad);
+  CHECK(criteo.data.interleave.cycle == 64);
+  CHECK(criteo.train.epochs == 5);
+  CHECK(criteo.optimizer.type == OptimizerType::kAdam);
 
   FileFacts digits = facts_of(DataFormat::kMnist, 10);
   Job mlp = job_for_file(digits, "/home");

@@ -124,6 +124,10 @@ class KeyCollector {
   void real(const char* name, T& value, Range /*range*/) {
     text(name, value);
   }
+  void learned(const char* name, Learned& value, Range /*range*/) { text(name, value); }
+  void optional_learned(const char* name, std::optional<Learned>& value, Range /*range*/) {
+    text(name, value);
+  }
   template <typename T>
   void automatic(const char* name, T& value, double /*max*/) {
     text(name, value);

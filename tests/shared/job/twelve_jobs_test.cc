@@ -71,14 +71,6 @@ train     = { epochs = 5, mode = "sync", replicas = 2, batch_size = 64 }
 cluster   = { discover = "tf_config", ps = "in_workers", keys = "keys/" }
 )toml",
      "optimizer.schedule"},
-    {R"toml(# 08 bounded staleness (SSP)
-data      = { source = "clicks.libsvm" }
-model     = { preset = "deepfm", dim = 16, units = [256, 128], target = "label" }
-optimizer = { type = "adagrad", learning_rate = 0.02 }
-train     = { steps = 200000, batch_size = 1024, mode = "async", staleness = 4, in_flight = 2 }
-cluster   = { ps = 4, workers = 8, transport = "ipc" }
-)toml",
-     "model.preset = \"deepfm\""},
     {R"toml(# 11 model averaging
 # Replicas train alone for sync_every steps. Then each continues from the mean of their variables,
 # weighted by records.
@@ -152,6 +144,21 @@ train     = { epochs = 5, batch_size = 32, drop_remainder = true }
   REQUIRE(loaded);
   CHECK(loaded->job.data.interleave == InterleaveSpec{.cycle = 8, .block = 16});
   CHECK(loaded->job.train.drop_remainder);
+}
+
+TEST_CASE("reference job 08 reads as written, with the mode that limits the staleness",
+          "[job][reference]") {
+  const auto loaded = test::load_text(
+      R"toml(# 08 bounded staleness (SSP)
+data      = { source = "clicks.libsvm" }
+model     = { preset = "deepfm", dim = 16, units = [256, 128], target = "label" }
+optimizer = { type = "adagrad", learning_rate = 0.02 }
+train     = { steps = 200000, batch_size = 1024, mode = "bounded", staleness = 4, in_flight = 2 }
+cluster   = { ps = 4, workers = 8, transport = "ipc" }
+)toml");
+  REQUIRE(loaded);
+  CHECK(loaded->job.train.staleness == 4);
+  CHECK(loaded->job.model.preset == "deepfm");
 }
 
 TEST_CASE("reference job 10 reads as written", "[job][reference]") {

@@ -61,6 +61,49 @@ TEST_CASE("gradients of bags: sum, mean, empty bags, values, and separate tables
   check_gradients(trial);
 }
 
+TEST_CASE("gradients through a piecewise-linear encoding, of fields and of a layer",
+          "[model][numeric]") {
+  Job job = make_job(
+      {number_field("x", 2), number_field("y"), number_field("label")},
+      {{.name = "share", .type = "dense", .inputs = {"x"}, .units = {3}, .last = "sigmoid"},
+       {.name = "parts", .type = "piecewise", .inputs = {"y", "share"}, .bins = 4},
+       {.name = "top", .type = "dense", .inputs = {"parts", "x"}, .units = {1}}},
+      {{.name = "value", .input = "top", .loss = "squared", .target = "label"}});
+  Trial trial(job, 9, 1);
+  check_gradients(trial);
+}
+
+TEST_CASE("an output's offset and scale: predictions, loss, and a gradient in units of the scale",
+          "[model][numeric]") {
+  const auto job_with = [](const char* loss, float offset, float scale) {
+    return make_job({number_field("x", 3), number_field("label")},
+                    {{.name = "top", .type = "dense", .inputs = {"x"}, .units = {1}}},
+                    {{.name = "value",
+                      .input = "top",
+                      .loss = loss,
+                      .target = "label",
+                      .offset = {offset},
+                      .scale = {scale}}});
+  };
+  Trial plain(job_with("squared", 0, 1), 40, 1), scaled(job_with("squared", 7, 10), 40, 1);
+  for (float& y : scaled.column("label").values) y = 7 + 10 * y;
+  const BatchMetrics small = plain.train(), large = scaled.train();
+  CHECK(large[0].sums.loss == Approx(100 * small[0].sums.loss).epsilon(1e-5));
+  CHECK(large[0].sums.squared_error == Approx(100 * small[0].sums.squared_error).epsilon(1e-5));
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(double(scaled.gradients[0][i]) == Approx(double(plain.gradients[0][i])).epsilon(1e-4));
+  std::vector<std::vector<float>> got, wanted;
+  plain.graph->forward(plain.batch, plain.views, *plain.workspace, 1, wanted, nullptr);
+  scaled.graph->forward(scaled.batch, scaled.views, *scaled.workspace, 1, got, nullptr);
+  for (size_t i = 0; i < 40; ++i)
+    CHECK(double(got[0][i]) == Approx(7 + 10 * double(wanted[0][i])).epsilon(1e-5));
+
+  Trial logistic(job_with("logistic", 1.5F, 1), 40, 1);
+  check_gradients(logistic);
+  logistic.graph->forward(logistic.batch, logistic.views, *logistic.workspace, 1, got, nullptr);
+  CHECK(double(got[0][0]) == Approx(1 / (1 + std::exp(-1.5 - double(wanted[0][0])))).epsilon(1e-5));
+}
+
 TEST_CASE("gradients of a factorization machine: values, empty bags, several fields, any dim",
           "[model][numeric]") {
   const uint32_t dim = GENERATE(1U, 3U, 4U, 8U, 21U, 32U);

@@ -182,16 +182,6 @@ TEST_CASE("a batch whose records share few keys is multiplied by record", "[mode
   check_against_records(trial, false, 900, 1, 600);
 }
 
-TEST_CASE("synchronous training multiplies by record, so that the order of keys changes nothing",
-          "[model]") {
-  Job job = tower_job(64, "sum", false, false);
-  job.train.mode = TrainMode::kSync;
-  job.train.replicas = 2;
-  Trial trial(job, 900, 11, 60);
-  trial.train();
-  CHECK(trial.workspace->keyed.empty());
-}
-
 TEST_CASE("only an embedding with one reader is multiplied by key", "[model]") {
   Job two = tower_job(64, "sum", false, false);
   two.model.layers[3].inputs = {"emb"};

@@ -172,6 +172,15 @@ TEST_CASE("ranges tile every file evenly and never cut an unsplittable file", "[
   }
 }
 
+TEST_CASE("held-out records are read in ranges as long as a shard that joins ranges", "[plan]") {
+  const ShardRecipe joining{.cycle = 8};
+  CHECK(cut_held_out({{.path = "a", .bytes = 6400}}, joining, 10) ==
+        cut_shards({{.path = "a", .bytes = 6400}}, 80));
+  // The number of each record is known only for the pieces that were counted.
+  const FileInfo counted{.path = "a", .bytes = 30, .records_before = {0, 4, 9}};
+  CHECK(cut_held_out({counted}, joining, 10) == cut_shards({counted}, 10));
+}
+
 TEST_CASE("the plan hash depends on values, on names and on their order", "[plan]") {
   const uint64_t hash = PlanHash().add("seed", 1).add("batch", 2).value();
   CHECK(hash == PlanHash().add("seed", 1).add("batch", 2).value());

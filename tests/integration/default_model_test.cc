@@ -1,0 +1,105 @@
+// `downpour train DATAFILE` as a newcomer runs it: the model that it chooses must be good, on data
+// whose best result is known.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "shared/base/rng.h"
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Trains on the file and evaluates on `test`. Returns the metrics of the only output.
+Json train_and_evaluate(const ScratchDir& dir, const std::string& train, const std::string& test) {
+  const Ended trained =
+      Program("downpour", {"train", train, "--fresh", "--quiet"}, dir.path()).wait(300);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  CHECK(trained.err.find("warning") == std::string::npos);
+  const std::string name = train.substr(train.rfind('/') + 1);
+  const std::string run = "runs/" + name.substr(0, name.rfind('.'));
+  const Ended evaluated =
+      Program("downpour", {"eval", run, "--data", test, "--log-format", "json", "--quiet"},
+              dir.path())
+          .wait(120);
+  INFO(evaluated.err);
+  REQUIRE(evaluated.status == 0);
+  return Json::parse(evaluated.out)["outputs"].begin().value();
+}
+
+/// Writes houses: a price of about 300,000 with noise of 10,000, from the area (long-tailed), the
+/// age (an integer) and the district. The best possible RMSE is 10,000; a constant has about
+/// 90,000.
+void write_houses(const std::string& path, uint64_t seed, bool sorted) {
+  Rng rng(seed);
+  std::vector<std::pair<double, std::string>> rows;
+  for (int i = 0; i < 6000; ++i) {
+    const double area = 80 * std::exp(0.5 * rng.normal());
+    const uint64_t age = rng.below(60), district = rng.below(12);
+    const double price = 150'000 + 60'000 * std::log(area / 20) +
+                         (age < 10 ? 80'000 : 40'000 * std::cos(double(age) / 8)) +
+                         15'000 * double(district * 7 % 12) + 10'000 * rng.normal();
+    std::string row = std::to_string(area) + "," + std::to_string(age) + ",d" +
+                      std::to_string(district) + "," + std::to_string(price) + "\n";
+    rows.emplace_back(price, std::move(row));
+  }
+  if (sorted) std::sort(rows.begin(), rows.end());
+  std::ofstream out(path);
+  out << "area,age,district,price\n";
+  for (const auto& [price, row] : rows) out << row;
+}
+
+TEST_CASE("a regression without a job is close to the best possible, also on a sorted file",
+          "[integration]") {
+  const ScratchDir dir;
+  write_houses(dir / "houses.csv", 1, false);
+  write_houses(dir / "sorted.csv", 1, true);
+  write_houses(dir / "test.csv", 2, false);
+  for (const char* train : {"houses.csv", "sorted.csv"}) {
+    CAPTURE(train);
+    const Json metrics = train_and_evaluate(dir, dir / train, dir / "test.csv");
+    CHECK(metrics["rmse"].get<double>() < 12'500);
+  }
+}
+
+TEST_CASE("classes without a job: three classes of numbers that no plane separates",
+          "[integration]") {
+  const ScratchDir dir;
+  for (const char* name : {"rings.csv", "test.csv"}) {
+    Rng rng(name[0]);
+    std::ofstream out(dir / name);
+    out << "x,y,label\n";
+    for (int i = 0; i < 5000; ++i) {
+      const double x = rng.normal(), y = rng.normal(), radius = std::hypot(x, y);
+      out << x << "," << y << "," << (radius < 0.8 ? 0 : radius < 1.5 ? 1 : 2) << "\n";
+    }
+  }
+  const Json metrics = train_and_evaluate(dir, dir / "rings.csv", dir / "test.csv");
+  CHECK(metrics["accuracy"].get<double>() > 0.93);
+}
+
+TEST_CASE("clicks without a job come within .01 AUC of the best possible", "[integration]") {
+  const ScratchDir dir;
+  const auto synth = [&](const char* name, const char* rows, const char* stream) {
+    const Ended made =
+        Program("downpour",
+                {"synth", dir / name, "--rows", rows, "--ids", "50", "--stream", stream, "--json"},
+                dir.path())
+            .wait(60);
+    REQUIRE(made.status == 0);
+    return Json::parse(made.out)["bayes_auc"].get<double>();
+  };
+  synth("clicks.tsv", "60000", "0");
+  const double best = synth("test.tsv", "20000", "1");
+  const Json metrics = train_and_evaluate(dir, dir / "clicks.tsv", dir / "test.tsv");
+  CHECK(metrics["auc"].get<double>() > best - 0.01);
+}
+
+}  // namespace
+}  // namespace downpour::testing
