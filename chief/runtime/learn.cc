@@ -155,13 +155,17 @@ void fill_in(const Statistics& statistics, ops::Quantile& op) {
 }
 
 /// The offset is the best constant prediction; the scale is the standard deviation of the target.
+/// Targets with values so large that their squares overflow stay as they are.
 void fill_in(const Statistics& statistics, OutputSpec& output) {
   const Moments& target = statistics.moments;
   const bool logistic = output.loss == "logistic";
   const double mean = logistic ? std::clamp(target.mean, 1e-6, 1 - 1e-6) : target.mean;
   const double deviation = target.count == 0 ? 0 : std::sqrt(target.squares / target.count);
-  if (output.offset.open) output.offset = {float(logistic ? std::log(mean / (1 - mean)) : mean)};
-  if (output.scale.open) output.scale = {deviation > 0 ? float(deviation) : 1.0F};
+  constexpr double kLargest = 1e15;
+  const bool usable = std::abs(mean) < kLargest && deviation < kLargest;
+  if (output.offset.open)
+    output.offset = {!usable ? 0.0F : float(logistic ? std::log(mean / (1 - mean)) : mean)};
+  if (output.scale.open) output.scale = {usable && deviation > 0 ? float(deviation) : 1.0F};
 }
 
 using FieldStatistics = std::vector<Statistics>;
@@ -220,6 +224,8 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   auto plan = std::make_shared<data::ReadPlan>();
   plan->data = job.data;
   plan->data.shuffle = "off";
+  // The batches with these records will be quarantined.
+  if (job.train.quarantine) plan->data.bad_records = BadRecords::kSkip;
   plan->seed = job.seed;
   plan->batch_size = kBatchRecords;
   // If the program may never end, read only as much as training will read.

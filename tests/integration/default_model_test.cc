@@ -30,7 +30,7 @@ Json train_and_evaluate(const ScratchDir& dir, const std::string& train, const s
           .wait(120);
   INFO(evaluated.err);
   REQUIRE(evaluated.status == 0);
-  return Json::parse(evaluated.out)["outputs"].begin().value();
+  return Json::parse(evaluated.out)["evaluations"][0]["outputs"].begin().value();
 }
 
 /// Writes houses: a price of about 300,000 with noise of 10,000, from the area (long-tailed), the
@@ -95,7 +95,7 @@ TEST_CASE("clicks without a job come within .01 AUC of the best possible", "[int
     REQUIRE(made.status == 0);
     return Json::parse(made.out)["bayes_auc"].get<double>();
   };
-  synth("clicks.tsv", "60000", "0");
+  synth("clicks.tsv", "150000", "0");
   const double best = synth("test.tsv", "20000", "1");
   const Json metrics = train_and_evaluate(dir, dir / "clicks.tsv", dir / "test.tsv");
   CHECK(metrics["auc"].get<double>() > best - 0.01);

@@ -1,6 +1,7 @@
 #include "shared/data/formats/sniff_columns.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -10,8 +11,9 @@
 namespace downpour::data {
 namespace {
 
-const std::set<std::string> kTargetNames = {"label", "target", "click",  "clicked",
-                                            "y",     "class",  "labels", "is_click"};
+// The most usual names first: in a file with the columns x, y and label, the target is label.
+constexpr std::array kTargetNames = {"label",   "labels",   "target", "click",
+                                     "clicked", "is_click", "class",  "y"};
 
 std::string lower(std::string text) {
   for (char& c : text) c = char(std::tolower(uint8_t(c)));
@@ -58,7 +60,10 @@ std::string said(uint32_t classes) {
   return classes == 2 ? "binary" : str(classes, " classes");
 }
 
-bool is_target_name(const std::string& name) { return kTargetNames.contains(lower(name)); }
+size_t target_rank(const std::string& name) {
+  const auto found = std::ranges::find(kTargetNames, lower(name));
+  return found == kTargetNames.end() ? kNoTargetName : size_t(found - kTargetNames.begin());
+}
 
 FieldSpec field_of(const std::string& name, const Column& column) {
   if (column.is_numeric()) return numeric_field(name, column);
@@ -84,10 +89,10 @@ std::optional<FieldSpec> id_field_of(const std::string& name, const Column& colu
 
 size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
                      bool header, std::string& why) {
-  for (size_t i = 0; header && i < names.size(); ++i) {
-    if (!is_target_name(names[i])) continue;
+  if (const auto best = std::ranges::min_element(names, {}, target_rank);
+      header && target_rank(*best) != kNoTargetName) {
     why = "by its name";
-    return i;
+    return size_t(best - names.begin());
   }
   const Column& first = columns[0];
   if (first.is_numeric() &&

@@ -47,8 +47,10 @@ FieldSpec field_of(const std::string& name, const Column& column);
 /// Returns a second field for an integer column with few values: the same values as ids. None for
 /// another column. The field's name is "NAME_id".
 std::optional<FieldSpec> id_field_of(const std::string& name, const Column& column);
-/// Returns true if the name is a usual name of a target ("label", "click", ...).
-bool is_target_name(const std::string& name);
+/// Returns how usual the name is for a target, 0 for the most usual one; kNoTargetName if it is
+/// none.
+constexpr size_t kNoTargetName = SIZE_MAX;
+size_t target_rank(const std::string& name);
 /// Returns the index of the column to predict. `why` gets the reason.
 size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
                      bool header, std::string& why);

@@ -119,6 +119,16 @@ TEST_CASE("sniff: the header gives the names of the columns and the target", "[d
   CHECK(records_as_proposed(path, sniffed) == 3);
 }
 
+TEST_CASE("sniff: of several names that targets have, the most usual one is the target", "[data]") {
+  const ScratchDir dir;
+  CHECK(sniff(dir.write("f.csv", "x,y,label\n0.5,1.5,0\n1,4,1\n2,3,0\n")).value().target ==
+        "label");
+  CHECK(sniff(dir.write("j.jsonl", R"({"class": 2, "label": 1, "y": 3})"
+                                   "\n"))
+            .value()
+            .target == "label");
+}
+
 TEST_CASE("sniff: a header may lack a name, but not repeat one", "[data]") {
   const ScratchDir dir;
   // As pandas writes an index.

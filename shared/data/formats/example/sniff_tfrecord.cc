@@ -96,17 +96,16 @@ std::optional<FieldSpec> field_of_feature(const std::string& name, const Feature
 std::string target_of(const std::map<std::string, Feature>& features, size_t records,
                       std::string& why) {
   std::vector<std::string> flags;
+  std::string named;
   for (const auto& [name, facts] : features) {
     const bool single = facts.most == 1 && facts.records == records;
-    if (single && is_target_name(name)) {
-      why = "by its name";
-      return name;
-    }
+    if (single && target_rank(name) < target_rank(named)) named = name;
     const auto& numbers = facts.column.numbers;
     if (single && facts.bytes == 0 && classes_of({numbers.begin(), numbers.end()}, records) == 2)
       flags.push_back(name);
   }
-  why = "the only feature that is 0 or 1";
+  why = named.empty() ? "the only feature that is 0 or 1" : "by its name";
+  if (!named.empty()) return named;
   return flags.size() == 1 ? flags[0] : "";
 }
 

@@ -118,8 +118,8 @@ Result<FileFacts> json_facts(const std::vector<std::string_view>& lines, const s
   std::string left_out, note;
   size_t numeric = 0, keys = 0;
   for (const auto& [name, member] : members) {
-    if (facts.target.empty() && !member.list && !member.odd && member.lines == objects &&
-        is_target_name(name))
+    if (!member.list && !member.odd && member.lines == objects &&
+        target_rank(name) < target_rank(facts.target))
       facts.target = name;
   }
   for (const auto& [name, member] : members) {

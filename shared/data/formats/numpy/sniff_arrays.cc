@@ -93,7 +93,8 @@ Result<FileFacts> array_facts(const std::string& path, DataFormat format) {
     std::string name = source.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     names.push_back(name);
-    if (target == arrays.size() && source.array.row_elements == 1 && is_target_name(name))
+    if (source.array.row_elements == 1 &&
+        target_rank(name) < (target == arrays.size() ? kNoTargetName : target_rank(names[target])))
       target = names.size() - 1;
   }
   std::string said_target = "; no array is clearly the target: set model.target";
