@@ -2,6 +2,7 @@
 // workers, threads and ps, and after the death of a worker or of a ps.
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -94,6 +95,31 @@ TEST_CASE("data with fewer shards than replicas are trained, with a warning", "[
   CHECK(ended.status == 0);
   CHECK(ended.err.find("the data have 1 shard, so only as many of the 4 replicas take part") !=
         std::string::npos);
+}
+
+TEST_CASE("a worker reads the shards of all replicas, however different their lengths are",
+          "[integration]") {
+  const ScratchDir dir;
+  std::filesystem::create_directory(dir / "f");
+  for (int file = 0; file < 7; ++file) {
+    std::string text;
+    for (int i = 0; i < (file < 3 ? 4000 : 40); ++i) text += std::to_string(i % 2) + " 1:0.5\n";
+    dir.write("f/" + std::to_string(file) + ".svm", text);
+  }
+  dir.write("job.toml",
+            "run_dir = \"run\"\npartitions = 16\n"
+            "data = { source = \"f/*.svm\", format = \"libsvm\", shard_records = 100000 }\n"
+            "model.preset = \"logistic_regression\"\n"
+            "train = { mode = \"sync\", replicas = 3, batch_size = 20 }\n");
+  for (const char* seed : {"1", "2", "3", "4", "5"}) {
+    const Ended ended = Program("downpour",
+                                {"train", dir / "job.toml", "--fresh", "--seed", seed, "--ps", "1",
+                                 "--workers", "1", "--quiet"},
+                                dir.path())
+                            .wait(30);
+    INFO("seed " << seed << ": " << ended.err);
+    CHECK(ended.status == 0);
+  }
 }
 
 }  // namespace downpour::testing

@@ -64,7 +64,8 @@ class SimReaders final : public worker::Readers {
       : state_(std::make_shared<State>(std::move(host), std::move(options), std::move(wake))) {
     const auto& inputs = state_->options.inputs;
     const bool remote = inputs != nullptr && inputs->in_use();
-    const uint32_t lanes = remote ? state_->options.limits.shards : 1;
+    const bool several = remote || state_->options.room_by_shard;
+    const uint32_t lanes = several ? state_->options.limits.shards : 1;
     for (uint32_t i = 0; i < lanes; ++i) state_->lanes.emplace_back();
   }
 
@@ -76,11 +77,7 @@ class SimReaders final : public worker::Readers {
     State& state = *state_;
     std::erase_if(state.tasks,
                   [&](const worker::ReadTask& task) { return task.shard_read == shard_read; });
-    std::erase_if(state.ready, [&](const worker::ReadItem& item) {
-      if (item.shard_read != shard_read) return false;
-      if (item.batch) --state.ready_batches;
-      return true;
-    });
+    state.ready.drop(shard_read);
     for (Lane& lane : state.lanes) {
       if (lane.shard_read == shard_read) lane.now.reset();
     }
@@ -89,12 +86,8 @@ class SimReaders final : public worker::Readers {
   void set_placements(std::shared_ptr<const worker::Placements> placements) override {
     state_->placements = std::move(placements);
   }
-  bool try_pop(bool take_batch, worker::ReadItem& item) override {
-    State& state = *state_;
-    if (state.ready.empty() || (state.ready.front().batch && !take_batch)) return false;
-    item = std::move(state.ready.front());
-    state.ready.pop_front();
-    if (item.batch) --state.ready_batches;
+  bool try_pop(const worker::WantsBatch& wants, worker::ReadItem& item) override {
+    if (!state_->ready.try_pop(wants, item)) return false;
     advance(state_);
     return true;
   }
@@ -113,15 +106,17 @@ class SimReaders final : public worker::Readers {
   };
   struct State {
     State(EngineHost h, worker::ReaderOptions o, std::function<void()> w)
-        : host(std::move(h)), options(std::move(o)), wake(std::move(w)) {}
+        : host(std::move(h)),
+          options(std::move(o)),
+          wake(std::move(w)),
+          ready(options.room_by_shard) {}
     EngineHost host;
     worker::ReaderOptions options;
     std::function<void()> wake;
     std::shared_ptr<const worker::Placements> placements;
     std::deque<worker::ReadTask> tasks;
-    std::deque<worker::ReadItem> ready;
+    worker::ReadyItems ready;
     std::deque<Lane> lanes;  // declared after `options`, which the shard reads borrow
-    uint32_t ready_batches = 0;
     uint64_t bytes = 0;
   };
   using StatePtr = std::shared_ptr<State>;
@@ -166,8 +161,9 @@ class SimReaders final : public worker::Readers {
   /// Begins the lane's next read if there is something to read and room for a batch.
   static void advance(const StatePtr& state, size_t index) {
     Lane& lane = state->lanes[index];
-    if (lane.busy || state->ready_batches >= state->options.limits.batches) return;
-    if (!lane.now && state->tasks.empty()) return;
+    if (lane.busy || (!lane.now && state->tasks.empty())) return;
+    const uint64_t shard_read = lane.now ? lane.shard_read : state->tasks.front().shard_read;
+    if (!state->ready.has_room(shard_read, state->options.limits)) return;
     if (state->host.stands_still()) return look_later(state, index);
     if (!lane.now) open(state, index);
     if (lane.fresh == nullptr) lane.fresh = std::make_shared<worker::PreparedBatch>();
@@ -193,8 +189,7 @@ class SimReaders final : public worker::Readers {
     const bool wanted = lane.now && lane.shard_read == item.shard_read;
     if (item.last && wanted) lane.now.reset();
     if (wanted) {
-      if (item.batch) ++state->ready_batches;
-      state->ready.push_back(std::move(item));
+      state->ready.push(std::move(item));
       state->wake();
     }
     advance(state);

@@ -55,8 +55,9 @@ struct EngineHost {
 };
 
 /// Makes the engines of a worker. They use real files, real batches and the real model; only the
-/// durations follow the host's speed. If input processes may read, the engines read as many shards
-/// at once as the limits allow, each over its own transport. Otherwise they read one.
+/// durations follow the host's speed. If input processes may read, or training is synchronous, the
+/// engines read as many shards at once as the limits allow, input processes each over a transport
+/// of its own. Otherwise they read one.
 std::unique_ptr<worker::Engines> make_sim_engines(EngineHost host);
 /// Makes the engines of an input process.
 std::unique_ptr<worker::InputEngines> make_sim_input_engines(EngineHost host);

@@ -62,9 +62,14 @@ class Leases {
   /// Returns whether wanted(shard) holds for some trained shard.
   template <typename Wanted>
   bool any_trained(Wanted&& wanted) const {
-    return std::any_of(shards_.begin(), shards_.end(), [&](const auto& shard) {
-      return shard->lease.purpose == wire::Purpose::kTrain && wanted(*shard);
+    return any([&](const Shard& shard) {
+      return shard.lease.purpose == wire::Purpose::kTrain && wanted(shard);
     });
+  }
+  /// Returns whether wanted(shard) holds for some shard.
+  template <typename Wanted>
+  bool any(Wanted&& wanted) const {
+    return std::ranges::any_of(shards_, [&](const auto& shard) { return wanted(*shard); });
   }
   /// Returns the number of shards whose end is not known yet.
   uint32_t reading_count() const;

@@ -11,25 +11,35 @@ namespace downpour::worker {
 namespace {
 
 constexpr size_t kFramesHeldMax = 128;
+constexpr ptrdiff_t kBatchesPerShard = 2;  // synchronous training: one in the step, and the next
 
 }  // namespace
 
 void Steps::configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas) {
   tables_ = std::move(tables);
   replicas_ = replicas;
-  // Each replica may have a batch in its step, and the next one ready.
   in_flight_ = std::max({1U, in_flight, 2 * replicas});
 }
 
-/// Returns whether some replica has no batch of the shard that it reads. Its step waits for it, so
-/// it must be taken even if other replicas have filled all slots.
-bool Steps::some_replica_starves() const {
-  if (!synchronous()) return false;
-  return leases_.any_trained([&](const Leases::Shard& shard) {
-    return !shard.end && std::none_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
-      return same_work(slot->lease, shard.lease);
-    });
-  });
+bool Steps::wants_batch() const {
+  if (!synchronous()) return session_.configured() && slots_.size() < in_flight_;
+  return session_.configured() &&
+         leases_.any([&](const Leases::Shard& shard) { return !shard.end && wants(shard); });
+}
+
+bool Steps::wants_batch_of(uint64_t shard_read) const {
+  const Leases::Shard* const shard = leases_.find_read(shard_read);
+  return session_.configured() && (shard == nullptr || wants(*shard));
+}
+
+/// Returns whether a batch of the shard has a free slot. In synchronous training each shard has
+/// slots of its own, because a step needs a batch of every replica.
+bool Steps::wants(const Leases::Shard& shard) const {
+  if (!synchronous() || shard.lease.purpose != wire::Purpose::kTrain)
+    return slots_.size() < in_flight_;
+  return std::ranges::count_if(slots_, [&](const auto& slot) {
+           return same_work(slot->lease, shard.lease);
+         }) < kBatchesPerShard;
 }
 
 Activity Steps::doing() const {
@@ -38,7 +48,7 @@ Activity Steps::doing() const {
     if (slot->state == Slot::State::kComputing) return Activity::kComputing;
     pulling = pulling || slot->state == Slot::State::kPulling || slot->state == Slot::State::kHeld;
   }
-  if (pulling || (session_.configured() && !wants_batch())) return Activity::kNetwork;
+  if (pulling || (!slots_.empty() && !wants_batch())) return Activity::kNetwork;
   return leases_.reading_count() > 0 ? Activity::kInput : Activity::kNothing;
 }
 

@@ -38,10 +38,10 @@ class Steps {
   void configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas);
   const std::vector<TableSpec>& tables() const { return tables_; }
   uint32_t replicas() const { return replicas_; }
-  /// Returns true while on_batch() may be called.
-  bool wants_batch() const {
-    return session_.configured() && (slots_.size() < in_flight_ || some_replica_starves());
-  }
+  /// Returns true while on_batch() may be called for some shard.
+  bool wants_batch() const;
+  /// Returns true while on_batch() may be called for the shard of this shard read.
+  bool wants_batch_of(uint64_t shard_read) const;
   Activity doing() const;
 
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
@@ -100,7 +100,7 @@ class Steps {
   void compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   bool synchronous() const { return replicas_ > 0; }
   bool may_pull(int64_t now_ns, const Slot& slot, uint64_t ahead) const;
-  bool some_replica_starves() const;
+  bool wants(const Leases::Shard& shard) const;
   void hold_again(int64_t until_ns, Slot& slot);
   void pull_again_after_rollback(WorkerEffects& fx);
   void copy_pulled_values();

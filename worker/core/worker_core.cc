@@ -8,6 +8,10 @@
 namespace downpour::worker {
 namespace {
 
+/// Each replica reads a shard, and the next one ahead. With fewer leases, shards that are read
+/// ahead could use up all of them, and the first shard of another replica would never be requested.
+uint32_t leases_wanted(uint32_t replicas) { return 2 * replicas; }
+
 bool is_unavailable(const wire::Body& body) {
   const auto* reject = std::get_if<wire::Reject>(&body);
   return reject != nullptr && reject->code == ErrorCode::kUnavailable;
@@ -80,12 +84,12 @@ void WorkerCore::configure(int64_t now_ns, JobSettings settings, WorkerEffects& 
   session_.configure(settings.chief_silence_ns);
   policy_.configure(now_ns, settings.staleness, session_.welcome().lease_ns);
   steps_.configure(std::move(settings.tables), settings.in_flight, settings.replicas);
-  if (settings.replicas > 0) leases_.want(settings.replicas);
+  if (settings.replicas > 0) leases_.want(leases_wanted(settings.replicas));
   leases_.request(now_ns, fx);
 }
 
 void WorkerCore::want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx) {
-  leases_.want(std::max(leases, steps_.replicas()));
+  leases_.want(std::max(leases, leases_wanted(steps_.replicas())));
   leases_.request(now_ns, fx);
 }
 

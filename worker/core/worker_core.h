@@ -32,11 +32,12 @@ class WorkerCore {
   /// Configures the core after WorkerEffects::welcomed. It requests leases and pulls only after
   /// this call.
   void configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx);
-  /// Sets the number of shards to read at the same time. In synchronous training it is at least the
-  /// number of replicas.
+  /// Sets the number of shards to read at the same time. In synchronous training it is at least
+  /// twice the number of replicas.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
-  /// Returns true while on_batch() may be called.
+  /// Returns true while on_batch() may be called, for some shard or for the shard of a shard read.
   bool wants_batch() const { return steps_.wants_batch(); }
+  bool wants_batch_of(uint64_t shard_read) const { return steps_.wants_batch_of(shard_read); }
   /// Returns true if some shard is being read.
   bool reads() const { return leases_.reading_count() > 0; }
   /// Returns what the core waits for, or that it computes.

@@ -10,6 +10,7 @@
 #include "worker/core/events.h"
 #include "worker/core/input_shard_reads.h"
 #include "worker/core/reader_tuner.h"
+#include "worker/runtime/ready_items.h"
 #include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
@@ -22,8 +23,8 @@ class Readers {
   virtual void stop(uint64_t shard_read) = 0;
   /// Sets the view for which batches are planned. Before the first call, batches have no plan.
   virtual void set_placements(std::shared_ptr<const Placements> placements) = 0;
-  /// Takes the next item; takes a batch only if `take_batch`.
-  virtual bool try_pop(bool take_batch, ReadItem& item) = 0;
+  /// Takes the next item; takes a batch only if `wants` it.
+  virtual bool try_pop(const WantsBatch& wants, ReadItem& item) = 0;
   virtual uint64_t bytes_read() const = 0;
   /// Sets other limits. Returns false if these readers keep the limits that they were made with.
   virtual bool set_limits(const ReaderLimits&) { return false; }

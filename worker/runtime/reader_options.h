@@ -23,6 +23,7 @@ struct ReaderOptions {
   bool eval_held_out = false;  // eval reads the held-out records of the training files
   std::vector<TableSpec> tables;
   ReaderLimits limits;
+  bool room_by_shard = false;                         // as in ReadyItems
   uint64_t message_bytes_max = wire::kFrameBytesMax;  // as in WorkerConfig
   std::shared_ptr<InputDirectory> inputs;  // input processes that may read instead; may be null
 };

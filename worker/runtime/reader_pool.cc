@@ -52,7 +52,7 @@ class ReaderPool::Meter {
 };
 
 ReaderPool::ReaderPool(ReaderOptions options, std::function<void()> wake)
-    : options_(std::move(options)), wake_(std::move(wake)) {
+    : options_(std::move(options)), wake_(std::move(wake)), ready_(options_.room_by_shard) {
   set_limits(options_.limits);
 }
 
@@ -92,11 +92,8 @@ void ReaderPool::stop(uint64_t shard_read) {
     const std::lock_guard lock(mutex_);
     stopped_.insert(shard_read);
     std::erase_if(tasks_, [&](const ReadTask& task) { return task.shard_read == shard_read; });
-    std::erase_if(ready_, [&](const ReadItem& item) {
-      if (item.shard_read != shard_read) return false;
-      if (item.batch) --ready_batches_;
-      return true;
-    });
+    ready_.drop(shard_read);
+    ready_batches_ = ready_.batches();
   }
   room_.notify_all();
 }
@@ -106,16 +103,18 @@ void ReaderPool::set_placements(std::shared_ptr<const Placements> placements) {
   placements_ = std::move(placements);
 }
 
-bool ReaderPool::try_pop(bool take_batch, ReadItem& item) {
+bool ReaderPool::try_pop(const WantsBatch& wants, ReadItem& item) {
   {
     const std::lock_guard lock(mutex_);
-    if (ready_.empty() || (ready_.front().batch && !take_batch)) return false;
-    item = std::move(ready_.front());
-    ready_.pop_front();
+    if (!ready_.try_pop(wants, item)) return false;
     if (!item.batch) return true;
-    --ready_batches_;
+    ready_batches_ = ready_.batches();
   }
-  room_.notify_one();
+  if (options_.room_by_shard) {
+    room_.notify_all();  // only the reader of this shard has room now
+  } else {
+    room_.notify_one();
+  }
   return true;
 }
 
@@ -130,7 +129,7 @@ bool ReaderPool::push(ReadItem&& item, int64_t& waited_ns) {
     std::unique_lock lock(mutex_);
     const auto room = [&] {
       return closing_ || stopped_.contains(item.shard_read) || !item.batch ||
-             ready_batches_ < options_.limits.batches;
+             ready_.has_room(item.shard_read, options_.limits);
     };
     if (!room()) {
       const int64_t since_ns = steady_ns();
@@ -140,9 +139,9 @@ bool ReaderPool::push(ReadItem&& item, int64_t& waited_ns) {
       waited_ns += waited;
     }
     if (closing_ || stopped_.contains(item.shard_read)) return false;
-    if (item.batch) ++ready_batches_;
     was_empty = ready_.empty();
-    ready_.push_back(std::move(item));
+    ready_.push(std::move(item));
+    ready_batches_ = ready_.batches();
   }
   if (was_empty) wake_();
   return true;

@@ -25,7 +25,7 @@ class ReaderPool final : public Readers {
   void read(const ReadTask& task) override;
   void stop(uint64_t shard_read) override;
   void set_placements(std::shared_ptr<const Placements> placements) override;
-  bool try_pop(bool take_batch, ReadItem& item) override;
+  bool try_pop(const WantsBatch& wants, ReadItem& item) override;
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
   bool set_limits(const ReaderLimits& limits) override;
   Queue queue() const override {
@@ -61,7 +61,7 @@ class ReaderPool final : public Readers {
   std::condition_variable tasks_changed_;
   std::condition_variable room_;
   std::deque<ReadTask> tasks_;
-  std::deque<ReadItem> ready_;
+  ReadyItems ready_;
   // Changed under the lock; read without it.
   std::atomic<uint32_t> ready_batches_{0}, room_batches_{0};
   std::set<uint64_t> stopped_;

@@ -118,8 +118,11 @@ bool WorkerNode::pump(int64_t now_ns) {
     fx.clear();
   }
   if (readers_) {
+    const auto wants = [this](uint64_t shard_read) {
+      return placements_ != nullptr && core_.wants_batch_of(shard_read);
+    };
     ReadItem item;
-    while (readers_->try_pop(core_.wants_batch() && placements_ != nullptr, item)) {
+    while (readers_->try_pop(wants, item)) {
       if (item.batch) {
         took(*item.batch);
         core_.on_batch(now_ns, std::move(item.batch), fx);
@@ -261,8 +264,10 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   const uint32_t threads = std::max(1U, options_.threads);
   const auto replicas = uint32_t(job_.train.replicas.value_or(0));
   const uint32_t at_once = std::min(threads, std::max({1U, job_.train.in_flight, replicas}));
-  // A step needs a batch of every replica, so the shards of all replicas are read at the same time.
-  const uint32_t shards = replicas > 0                  ? replicas
+  // A step needs a batch of every replica, so the shards of all replicas are read at the same time,
+  // and the next shard of each.
+  readers.room_by_shard = replicas > 0;
+  const uint32_t shards = replicas > 0                  ? 2 * replicas
                           : options_.reader_threads > 0 ? options_.reader_threads
                                                         : job_.data.parallelism;
   readers.limits = {.shards = shards > 0 ? shards : std::min(2U, memory.shards_max),

@@ -113,5 +113,27 @@ TEST_CASE("a shard waits for an earlier shard of its replica", "[worker]") {
   CHECK(take(h, 0, {1, 2}).size() == 2);
 }
 
+TEST_CASE("a worker requests two shards of every replica, and takes two batches of each at most",
+          "[worker]") {
+  SyncHarness h(0);  // of two replicas
+  const auto requests = h.sends_of<wire::LeaseRequest>();
+  REQUIRE(requests.size() == 1);
+  CHECK(std::get<wire::LeaseRequest>(requests[0].message.body).wanted == 3);
+  // The other replica's first shard must be requested although two shards are being read.
+  wire::Lease ahead = h.lease;
+  ahead.shard.shard += 2;
+  h.from(kChief, wire::LeaseGrant{{ahead}, 0}, requests[0].message.envelope.request);
+  const uint64_t ahead_read = h.fx.reads.at(0).shard_read;
+  const auto again = h.sends_of<wire::LeaseRequest>();
+  REQUIRE(again.size() == 1);
+  CHECK(std::get<wire::LeaseRequest>(again[0].message.body).wanted == 2);
+  for (const uint32_t n : {0U, 1U}) {
+    CHECK(h.core.wants_batch_of(h.shard_read));
+    h.core.on_batch(h.now_ns, h.batch(n), h.fx);
+  }
+  CHECK_FALSE(h.core.wants_batch_of(h.shard_read));
+  CHECK(h.core.wants_batch_of(ahead_read));
+}
+
 }  // namespace
 }  // namespace downpour::worker
