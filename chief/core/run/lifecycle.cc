@@ -232,6 +232,8 @@ void Lifecycle::check_idle_leases(Turn& turn) {
   const bool synchronous = step_commits_.enabled() && pass_.trains();
   leasing_.revoke_idle(turn, /*stalled=*/!bounded && !synchronous);
   if (synchronous) {
+    for (const uint32_t shard : pass_.table().neglected(turn.now_ns()))
+      leasing_.revoke_all(turn, shard);
     for (const uint32_t shard : step_commits_.stalled(turn, pass_.table())) {
       defended(Defence::kChiefReplicaStalls);
       leasing_.revoke_all(turn, shard);

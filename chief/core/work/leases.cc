@@ -44,34 +44,53 @@ std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnat
                                                         uint32_t replicas_max) {
   const auto held = uint32_t(
       std::ranges::count_if(streams_, [&](const Stream& s) { return s.worker == worker; }));
-  const auto may_begin = [](const Stream& s) { return s.leased == 0 && !s.free.empty(); };
-  const auto may_read_ahead = [](const Stream& s) { return s.leased == 1 && !s.free.empty(); };
-  Stream* chosen = nullptr;
-  if (held > replicas_max) {
-    for (Stream& stream : streams_) {
-      if (stream.worker == worker && may_begin(stream)) {
+  Stream *own = nullptr, *unheld = nullptr, *ahead = nullptr;
+  for (uint32_t replica = 0; replica < streams_.size(); ++replica) {
+    Stream& stream = streams_[replica];
+    const std::optional<uint32_t> first = first_open_of(replica);
+    if (!first || stream.free.empty()) continue;
+    const bool begins = entries_[*first].state == ShardState::kFree;
+    if (stream.worker == worker && begins) {
+      if (held > replicas_max && stream.leased == 0) {
         stream.worker.reset();
         return std::nullopt;
       }
+      if (own == nullptr) own = &stream;
+    } else if (stream.worker == worker) {
+      if (ahead == nullptr && stream.leased == 1 && held <= replicas_max) ahead = &stream;
+    } else if (begins && !stream.worker) {
+      if (!stream.waits_since_ns) stream.waits_since_ns = now_ns;
+      const bool may_take = held < replicas_max || stream.waits_long(now_ns);
+      if (unheld == nullptr && may_take) unheld = &stream;
     }
   }
-  for (Stream& stream : streams_) {
-    if (chosen == nullptr && stream.worker == worker && may_begin(stream)) chosen = &stream;
-  }
-  for (Stream& stream : streams_) {
-    if (chosen == nullptr && !stream.worker && held < replicas_max && may_begin(stream))
-      chosen = &stream;
-  }
-  for (Stream& stream : streams_) {
-    if (chosen == nullptr && stream.worker == worker && held <= replicas_max &&
-        may_read_ahead(stream))
-      chosen = &stream;
-  }
+  Stream* const chosen = own != nullptr ? own : unheld != nullptr ? unheld : ahead;
   if (chosen == nullptr) return std::nullopt;
+  chosen->waits_since_ns.reset();
   const uint32_t shard = *chosen->free.begin();
   take_free(shard);
   begin_lease(shard);
   return lease_of(shard, hand_out(now_ns, shard, worker));
+}
+
+std::vector<uint32_t> LeaseTable::neglected(int64_t now_ns) {
+  std::vector<uint32_t> shards;
+  for (uint32_t replica = 0; replica < streams_.size(); ++replica) {
+    Stream& stream = streams_[replica];
+    const std::optional<uint32_t> first = first_open_of(replica);
+    if (!first || entries_[*first].state != ShardState::kFree) {
+      stream.waits_since_ns.reset();
+      continue;
+    }
+    if (!stream.worker) continue;
+    if (!stream.waits_since_ns) stream.waits_since_ns = now_ns;
+    if (!stream.waits_long(now_ns)) continue;
+    if (stream.leased == 0) stream.worker.reset();
+    for (uint32_t s = *first; s < entries_.size(); s += uint32_t(streams_.size())) {
+      if (entries_[s].state == ShardState::kLeased) shards.push_back(s);
+    }
+  }
+  return shards;
 }
 
 void LeaseTable::grow(uint32_t count) {

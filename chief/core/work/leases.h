@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shared/base/ids.h"
+#include "shared/base/units.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::chief {
@@ -44,6 +45,9 @@ struct ShardEntry {
 };
 
 constexpr size_t kHoldersMax = 2;  // workers per shard
+// For how long the first open shard of a replica waits for a worker that holds the replica, or that
+// holds fewer replicas than its share. Then any worker may take it.
+constexpr int64_t kReplicaWaitNs = 3 * kSecond;
 
 /// The shards of one pass: training of one epoch, one evaluation or one prediction run.
 class LeaseTable {
@@ -61,12 +65,17 @@ class LeaseTable {
   /// replica s modulo `count`. A replica is a stream whose shards are leased in ascending order, at
   /// most two at a time, to one worker. A worker may hold several replicas.
   void split_among_replicas(uint32_t count);
-  /// Leases the next shard of a replica that this worker holds; otherwise of one that no worker
-  /// holds, if the worker holds fewer than `replicas_max`; otherwise a second shard of a replica
-  /// that it holds, so that it can read ahead. A worker that holds more than `replicas_max` returns
-  /// a replica when it has no shard of it left.
+  /// Leases the first open shard of a replica that this worker holds; otherwise of one that no
+  /// worker holds, if the worker holds fewer than `replicas_max`, or if the replica has waited for
+  /// kReplicaWaitNs; otherwise a second shard of a replica that it holds, so that it can read
+  /// ahead. A worker that holds more than `replicas_max` returns a replica when it has no shard of
+  /// it left.
   std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
                                               uint32_t replicas_max);
+  /// Returns the leased shards of the replicas whose worker has not requested the first open shard
+  /// for kReplicaWaitNs. The caller must revoke them, so that any worker may take these replicas.
+  /// Call it regularly.
+  std::vector<uint32_t> neglected(int64_t now_ns);
   /// Returns the first shard of a replica that has not ended; none if all have ended.
   std::optional<uint32_t> first_open_of(uint32_t replica) const;
   /// Appends `count` free shards to a pass whose length is not known yet. Requires at most one
@@ -171,6 +180,11 @@ class LeaseTable {
     std::set<uint32_t> free;  // leased in ascending order, so returned shards come before new ones
     std::optional<Incarnation> worker;
     uint32_t leased = 0;  // shards
+    // Of a replica: since when its first open shard is known to wait for a worker.
+    std::optional<int64_t> waits_since_ns;
+    bool waits_long(int64_t now_ns) const {
+      return waits_since_ns && now_ns - *waits_since_ns >= kReplicaWaitNs;
+    }
   };
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
   Stream* choose_stream(Incarnation worker, uint32_t index, bool fresh);

@@ -119,5 +119,40 @@ TEST_CASE("each worker holds a fair share of the replicas, two shards of each at
   CHECK(table.first_open_of(2) == 2U);
 }
 
+TEST_CASE("a worker gets back the first shard of its replica, whatever its share", "[chief]") {
+  constexpr Incarnation kOne{1};
+  LeaseTable table{wire::Lease{}, 4};
+  table.split_among_replicas(2);
+  for (int i = 0; i < 4; ++i) REQUIRE(table.grant_of_replica(0, kOne, 2));
+  table.release(1, kOne);  // it reads shard 3 of this replica ahead
+  const auto lease = table.grant_of_replica(0, kOne, 1);
+  REQUIRE(lease);
+  CHECK(lease->shard.shard == 1);
+}
+
+TEST_CASE("a replica that waits long for a worker goes to any worker", "[chief]") {
+  constexpr Incarnation kOne{1}, kTwo{2};
+  LeaseTable table{wire::Lease{}, 4};
+  table.split_among_replicas(2);
+  REQUIRE(table.grant_of_replica(0, kOne, 1));
+  REQUIRE(table.grant_of_replica(0, kOne, 1));  // shards 0 and 2
+  CHECK_FALSE(table.grant_of_replica(0, kOne, 1));
+  CHECK_FALSE(table.grant_of_replica(kReplicaWaitNs - 1, kOne, 1));
+  const auto above_share = table.grant_of_replica(kReplicaWaitNs, kOne, 1);
+  REQUIRE(above_share);
+  CHECK(above_share->shard.shard == 1);
+
+  // The worker has lost the first shard of a replica and does not request it.
+  table.release(0, kOne);
+  CHECK(table.neglected(0).empty());
+  CHECK(table.neglected(kReplicaWaitNs) == std::vector<uint32_t>{2});
+  CHECK_FALSE(table.grant_of_replica(kReplicaWaitNs, kTwo, 1));
+  table.release(2, kOne);
+  const auto other = table.grant_of_replica(kReplicaWaitNs, kTwo, 1);
+  REQUIRE(other);
+  CHECK(other->shard.shard == 0);
+  CHECK(table.neglected(3 * kReplicaWaitNs).empty());
+}
+
 }  // namespace
 }  // namespace downpour::chief
