@@ -95,6 +95,7 @@ namespace downpour {
   X(kChiefStagedLate, "chief: ignores staged parts of another view")                            \
   X(kChiefStagedEarly, "chief: waits with a step for an earlier shard of a replica")            \
   X(kChiefAllReturn, "chief: returns all partitions to the newest checkpoint")                  \
+  X(kChiefEndedLate, "chief: ignores the end of a shard that a rollback has made void")         \
   X(kChiefReplicaStalls, "chief: revokes the leases of replicas for which a step waits")        \
   X(kChiefSavedLate, "chief: ignores a Saved that nothing waits for")                           \
   X(kChiefSaveAbandoned, "chief: abandons a checkpoint because ownership changed")              \

@@ -59,7 +59,7 @@ constexpr std::array kBounded = {kWorkerWaitsForFloor, kWorkerPullsDiscarded};
 constexpr std::array kSync = {kPsStepStaged,       kPsStepStagedAgain, kPsStepCleared,
                               kChiefAllReturn,     kChiefStagedLate,   kChiefStagedEarly,
                               kChiefReplicaStalls, kWorkerStepsDiffer, kWorkerRolledBack};
-constexpr std::array kLostCommits = {kPsCommitRepeated};
+constexpr std::array kLostCommits = {kPsCommitRepeated, kChiefEndedLate};
 constexpr std::array kLostViews = {kChiefClaimStale};
 
 const std::array kProfiles = {

@@ -221,7 +221,7 @@ bool ChiefCore::handle_of_worker(Turn& turn, Member& member, wire::Message& mess
   if (const auto* lease = std::get_if<wire::LeaseRequest>(&body)) {
     lifecycle_.on_lease_request(turn, member, *lease, message.envelope.request);
   } else if (const auto* progress = std::get_if<wire::ShardProgress>(&body)) {
-    lifecycle_.on_shard_progress(turn, member, *progress);
+    lifecycle_.on_shard_progress(turn, member, message.envelope.view, *progress);
   } else if (const auto* failed = std::get_if<wire::ShardFailed>(&body)) {
     lifecycle_.on_shard_failed(turn, member, *failed);
   } else if (auto* evaluated = std::get_if<wire::EvalReport>(&body)) {

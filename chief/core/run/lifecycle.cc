@@ -80,7 +80,7 @@ bool Lifecycle::may_move(const Turn& turn) const {
 
 void Lifecycle::on_view_published(Turn& turn, bool rolled_back) {
   if (phases_.ending()) return;
-  step_commits_.on_view(ownership_.view().owners.size(), rolled_back);
+  step_commits_.on_view(ownership_.view(), rolled_back || !begun_);
   if (!begun_) {
     begun_ = true;
     return begin_work(turn);
@@ -146,8 +146,11 @@ void Lifecycle::on_lease_request(Turn& turn, Member& member, const wire::LeaseRe
   leasing_.answer(turn, member, id, std::move(grant));
 }
 
-void Lifecycle::on_shard_progress(Turn& turn, Member& member, const wire::ShardProgress& progress) {
+void Lifecycle::on_shard_progress(Turn& turn, Member& member, ViewId view,
+                                  const wire::ShardProgress& progress) {
   if (phases_.gathering() || phases_.current() == Phase::kAdopting) return;  // no lease table
+  if (step_commits_.enabled() && progress.ended && step_commits_.precedes_rollback(view))
+    return defended(Defence::kChiefEndedLate);
   handle(turn,
          leasing_.on_progress(turn, member, progress, phases_.working(), ending_.stop_requested()));
 }

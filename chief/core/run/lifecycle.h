@@ -100,7 +100,9 @@ class Lifecycle {
 
   void on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
                         RequestId id);
-  void on_shard_progress(Turn& turn, Member& member, const wire::ShardProgress& progress);
+  /// `view`: the newest one that the worker knew.
+  void on_shard_progress(Turn& turn, Member& member, ViewId view,
+                         const wire::ShardProgress& progress);
   void on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed);
   void on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report);
   void on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);

@@ -22,9 +22,10 @@ StepCommits::StepCommits(const ChiefConfig& config)
                     : 0),
       outbox_(config.resend_ns) {}
 
-void StepCommits::on_view(size_t owners, bool rolled_back) {
-  staged_.assign(owners, {});
+void StepCommits::on_view(const wire::View& view, bool rolled_back) {
+  staged_.assign(view.owners.size(), {});
   if (!rolled_back) return;
+  rolled_back_ = view.id;
   outbox_.clear();
   next_ = 0;
 }

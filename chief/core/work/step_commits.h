@@ -27,9 +27,12 @@ class StepCommits {
   /// Returns the next step; 0 before it is known.
   uint64_t next() const { return next_; }
 
-  /// Forgets all reports, because a view is published. `rolled_back`: all partitions have returned
-  /// to a checkpoint, whose step is not known yet.
-  void on_view(size_t owners, bool rolled_back);
+  /// Forgets all reports, because a view is published. `rolled_back`: under this view all
+  /// partitions begin, or have returned to a checkpoint; their step is not known yet.
+  void on_view(const wire::View& view, bool rolled_back);
+  /// Returns true if a worker that knows this view may not know that all partitions have returned
+  /// to a checkpoint. What it reports as applied may be lost.
+  bool precedes_rollback(ViewId view) const { return view < rolled_back_; }
   /// Begins a pass of the training: the time for which a step has waited counts from now on.
   void begin_pass(int64_t now_ns) { moved_ns_ = std::max(moved_ns_, now_ns); }
   /// All partitions begin empty, at step 1.
@@ -55,6 +58,7 @@ class StepCommits {
   const ChiefConfig& config_;
   uint32_t replicas_;
   uint64_t next_ = 0;
+  ViewId rolled_back_;                // the first view after the newest rollback
   std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet
   Outbox outbox_;
   // When a step was last committed, no shard was leased, stalled() found some, or a pass began.

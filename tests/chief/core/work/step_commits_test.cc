@@ -14,11 +14,16 @@ struct Job {
     config.lease_stall_ns = 60 * kSecond;
     table.split_among_replicas(2);
     commits.emplace(config);
-    commits->on_view(2, true);
+    view.owners.resize(2);
+    show_view(1, true);
     RoundOutcome outcome;
     outcome.partitions = {{.partition = PartitionId{0}, .version = 6},
                           {.partition = PartitionId{1}, .version = 6}};
     REQUIRE(commits->take_versions(outcome));
+  }
+  void show_view(uint32_t n, bool rolled_back) {
+    view.id = {1, n};
+    commits->on_view(view, rolled_back);
   }
   std::optional<wire::Commit> due() const { return *commits->due(table); }
   ChiefConfig config;
@@ -38,8 +43,17 @@ TEST_CASE("a step is due when every owner has staged every replica", "[chief]") 
   CHECK_FALSE(job.due());
   job.commits->take(1, {7, {kPartA, kPartB}});
   CHECK(job.due() == wire::Commit{7, {kPartA, kPartB}});
-  job.commits->on_view(2, false);  // the reports were made under the view before
+  job.show_view(2, false);  // the reports were made under the view before
   CHECK_FALSE(job.due());
+}
+
+TEST_CASE("a worker with a view from before a rollback reports what may be lost", "[chief]") {
+  Job job;
+  job.show_view(2, false);
+  CHECK_FALSE(job.commits->precedes_rollback({1, 1}));
+  job.show_view(3, true);
+  CHECK(job.commits->precedes_rollback({1, 2}));
+  CHECK_FALSE(job.commits->precedes_rollback({1, 3}));
 }
 
 TEST_CASE("a replica without shards takes no part, and a batch of a later shard waits", "[chief]") {
