@@ -18,7 +18,7 @@ Lifecycle::Lifecycle(const ChiefConfig& config, Membership& members, const Owner
       history_(config),
       pass_(config, members),
       policy_(config, pass_, quarantine_),
-      leasing_(config, members, pass_, quarantine_, policy_, evaluation_, prediction_),
+      leasing_(config, members, pass_, quarantine_, policy_, evaluation_, prediction_, clocks_),
       clocks_(config),
       step_commits_(config),
       rounds_(config),
@@ -133,8 +133,7 @@ void Lifecycle::on_lease_request(Turn& turn, Member& member, const wire::LeaseRe
   repeat_floor(turn, member);  // a worker starts at it
   if (leasing_.repeat_grant(turn, member, id)) return;
   wire::LeaseGrant grant;
-  const bool paused = pass_.trains() && !clocks_.may_lease(turn.now_ns(), member.incarnation());
-  if (phases_.leasing() && !ending_.stop_requested() && !paused) {
+  if (phases_.leasing() && !ending_.stop_requested() && !leasing_.is_paused(turn, member)) {
     const bool predicting = phases_.current() == Phase::kPredicting;
     auto granted = leasing_.grant(turn, member, request.wanted, step_base(), predicting, grant);
     if (!granted) fail(turn, std::move(granted).error());
@@ -237,10 +236,7 @@ void Lifecycle::check_idle_leases(Turn& turn) {
   if (synchronous) {
     for (const uint32_t shard : pass_.table().neglected(turn.now_ns()))
       leasing_.revoke_all(turn, shard);
-    for (const uint32_t shard : step_commits_.stalled(turn, pass_.table())) {
-      defended(Defence::kChiefReplicaStalls);
-      leasing_.revoke_all(turn, shard);
-    }
+    leasing_.end_stalled(turn, step_commits_.stalled(turn, pass_.table()));
   }
   if (!bounded) return;
   for (const Incarnation worker : clocks_.slow(turn.now_ns(), pass_.table()))

@@ -34,6 +34,12 @@ void Clocks::start(Incarnation worker) {
   known.reported = true;
 }
 
+void Clocks::pause(int64_t now_ns, Incarnation worker) {
+  constexpr uint32_t kDoublingsMax = 6;
+  Worker& known = workers_[worker];
+  known.paused_until_ns = now_ns + (stall_ns_ << std::min(known.pauses++, kDoublingsMax));
+}
+
 bool Clocks::may_lease(int64_t now_ns, Incarnation worker) const {
   const auto known = workers_.find(worker);
   return known == workers_.end() || now_ns >= known->second.paused_until_ns;
@@ -57,7 +63,6 @@ std::optional<uint64_t> Clocks::raise(int64_t now_ns, const LeaseTable& table) {
 }
 
 std::vector<Incarnation> Clocks::slow(int64_t now_ns, const LeaseTable& table) {
-  constexpr uint32_t kDoublingsMax = 6;
   std::vector<Incarnation> found;
   if (!staleness_ || now_ns < learns_until_ns_ || now_ns - raised_ns_ <= stall_ns_) return found;
   bool others_wait = false;
@@ -71,9 +76,7 @@ std::vector<Incarnation> Clocks::slow(int64_t now_ns, const LeaseTable& table) {
     }
   }
   for (const Incarnation worker : found) {
-    if (!others_wait) break;
-    Worker& known = workers_[worker];
-    known.paused_until_ns = now_ns + (stall_ns_ << std::min(known.pauses++, kDoublingsMax));
+    if (others_wait) pause(now_ns, worker);
   }
   raised_ns_ = now_ns;
   return found;

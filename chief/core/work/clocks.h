@@ -36,7 +36,10 @@ class Clocks {
   wire::Floor floor_for(Incarnation worker) const;
   /// Raises the clock of a worker that gets a lease to the floor, if it is lower.
   void start(Incarnation worker);
-  /// Returns false during the pause in which a worker gets no training lease; see slow().
+  /// Begins a pause in which a worker gets no training lease, so that others compute its shards. It
+  /// lasts lease_stall_ns, and doubles each time, up to 64 times.
+  void pause(int64_t now_ns, Incarnation worker);
+  /// Returns false during a pause of the worker.
   bool may_lease(int64_t now_ns, Incarnation worker) const;
   /// Forgets a worker that is gone.
   void forget(Incarnation worker) { workers_.erase(worker); }
@@ -45,8 +48,7 @@ class Clocks {
   std::optional<uint64_t> raise(int64_t now_ns, const LeaseTable& table);
   /// Returns the workers that hold leases and have kept the floor from rising for longer than
   /// ChiefConfig::lease_stall_ns. The caller must revoke their leases. If another worker with
-  /// leases is above the floor, may_lease() is false for them during a pause of lease_stall_ns,
-  /// which doubles each time, up to 64 times.
+  /// leases is above the floor, they are paused.
   std::vector<Incarnation> slow(int64_t now_ns, const LeaseTable& table);
 
  private:

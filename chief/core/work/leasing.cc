@@ -1,6 +1,7 @@
 #include "chief/core/work/leasing.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -68,7 +69,7 @@ Result<void> Leasing::grant(Turn& turn, const Member& member, uint32_t wanted, c
     return grant_replicas(turn, member, wanted, grant);
   DP_TRY_VOID(pass_.extend());
   // Near the end of a pass a worker gets at most its fair share of the free shards.
-  const uint32_t workers = std::max(1U, members_.workers_live());
+  const uint32_t workers = sharing_workers(turn);
   const uint32_t fair = (table_.free_count() + workers - 1) / workers;
   const uint32_t held = table_.held_count(who);
   const uint32_t room =
@@ -104,10 +105,10 @@ Result<void> Leasing::grant(Turn& turn, const Member& member, uint32_t wanted, c
   return pass_.extend();
 }
 
-/// Grants shards of replicas, which are divided evenly among the live workers.
+/// Grants shards of replicas, which are divided evenly among the workers.
 Result<void> Leasing::grant_replicas(Turn& turn, const Member& member, uint32_t wanted,
                                      wire::LeaseGrant& grant) {
-  const uint32_t workers = std::max(1U, members_.workers_live());
+  const uint32_t workers = sharing_workers(turn);
   const auto replicas = uint32_t(*config_.job.train.replicas);
   const uint32_t fair = (replicas + workers - 1) / workers;
   for (; wanted > 0; --wanted) {
@@ -118,6 +119,23 @@ Result<void> Leasing::grant_replicas(Turn& turn, const Member& member, uint32_t 
   if (table_.held_count(member.incarnation()) > 0)
     pass_.paces().busy(turn.now_ns(), member.incarnation());
   return {};
+}
+
+uint32_t Leasing::unpaused_workers(const Turn& turn) const {
+  return members_.count([&](const Member& m) {
+    return m.is_worker() && m.live() && clocks_.may_lease(turn.now_ns(), m.incarnation());
+  });
+}
+
+/// Returns the number of workers that share the shards, at least 1.
+uint32_t Leasing::sharing_workers(const Turn& turn) const {
+  const uint32_t unpaused = pass_.trains() ? unpaused_workers(turn) : 0;
+  return std::max(1U, unpaused > 0 ? unpaused : members_.workers_live());
+}
+
+bool Leasing::is_paused(const Turn& turn, const Member& member) const {
+  return pass_.trains() && !clocks_.may_lease(turn.now_ns(), member.incarnation()) &&
+         unpaused_workers(turn) > 0;
 }
 
 void Leasing::hand_over(Turn& turn, const Member& member, wire::Lease lease, bool backup,
@@ -413,6 +431,26 @@ void Leasing::revoke_all(Turn& turn, uint32_t shard) {
 
 void Leasing::revoke_all(Turn& turn) {
   for (const uint32_t shard : table_.leased()) revoke_all(turn, shard);
+}
+
+void Leasing::end_stalled(Turn& turn, const std::vector<uint32_t>& shards) {
+  std::set<Incarnation> slow;
+  for (const uint32_t shard : shards) {
+    for (const Holder& holder : table_.entry(shard).holders) slow.insert(holder.worker);
+  }
+  for (const uint32_t shard : shards) {
+    defended(Defence::kChiefReplicaStalls);
+    revoke_all(turn, shard);
+  }
+  const bool others = members_.count([&](const Member& m) {
+    return m.is_worker() && m.live() && !slow.contains(m.incarnation()) &&
+           clocks_.may_lease(turn.now_ns(), m.incarnation());
+  }) > 0;
+  if (!others) return;
+  for (const Incarnation worker : slow) {
+    clocks_.pause(turn.now_ns(), worker);
+    revoke_all(turn, worker);
+  }
 }
 
 void Leasing::revoke_all(Turn& turn, Incarnation worker) {

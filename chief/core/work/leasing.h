@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "chief/core/turn.h"
+#include "chief/core/work/clocks.h"
 #include "chief/core/work/completion.h"
 #include "chief/core/work/evaluation.h"
 #include "chief/core/work/pass.h"
@@ -21,7 +23,8 @@ namespace downpour::chief {
 class Leasing {
  public:
   Leasing(const ChiefConfig& config, Membership& members, Pass& pass, Quarantine& quarantine,
-          QuarantinePolicy& policy, EvaluationRun& evaluation, PredictionRun& prediction)
+          QuarantinePolicy& policy, EvaluationRun& evaluation, PredictionRun& prediction,
+          Clocks& clocks)
       : config_(config),
         members_(members),
         pass_(pass),
@@ -29,7 +32,8 @@ class Leasing {
         quarantine_(quarantine),
         policy_(policy),
         evaluation_(evaluation),
-        prediction_(prediction) {}
+        prediction_(prediction),
+        clocks_(clocks) {}
 
   /// Answers a repeated request again, with those of its leases that the worker still holds.
   /// Returns false, and sends nothing, if `id` is not the newest answered request or none of its
@@ -60,6 +64,12 @@ class Leasing {
   WorkEvent leave(Turn& turn, Member& member, bool died);
   /// Releases all leases of a member.
   void release_all(Turn& turn, const Member& member);
+  /// Returns true if the worker gets no lease for now, because others shall compute its shards.
+  /// Always false if no other worker could.
+  bool is_paused(const Turn& turn, const Member& member) const;
+  /// Revokes the leases on these shards, because a synchronous step has waited for them too long.
+  /// If another worker may get them, their workers are paused and lose all leases.
+  void end_stalled(Turn& turn, const std::vector<uint32_t>& shards);
   /// Revokes all leases of a worker.
   void revoke_all(Turn& turn, Incarnation worker);
   /// Revokes leases without a report for lease_idle_ns. `stalled`: also those without a newly
@@ -85,6 +95,8 @@ class Leasing {
   WorkEvent count_failure(Turn& turn, const Member& member, const Error& error, uint32_t shard,
                           uint32_t batch, wire::FailureKind kind = wire::FailureKind::kOther);
   uint32_t fatal_batch(uint32_t shard) const;
+  uint32_t unpaused_workers(const Turn& turn) const;
+  uint32_t sharing_workers(const Turn& turn) const;
   bool is_suspect(uint32_t shard) const { return table_.entry(shard).failures > 0; }
   void revoke(Turn& turn, uint32_t shard, Incarnation worker);
 
@@ -96,6 +108,7 @@ class Leasing {
   QuarantinePolicy& policy_;
   EvaluationRun& evaluation_;
   PredictionRun& prediction_;
+  Clocks& clocks_;
 };
 
 }  // namespace downpour::chief

@@ -96,6 +96,10 @@ class Story {
       config_.job.train.mode = TrainMode::kBounded;
       config_.job.train.staleness = c.number("staleness");
     }
+    if (c.values.contains("replicas")) {
+      config_.job.train.mode = TrainMode::kSync;
+      config_.job.train.replicas = uint32_t(c.number("replicas"));
+    }
     if (c.has("skip_nan")) config_.job.train.on_nan = "skip";
     config_.job.data.bad_records_max = c.number("bad_records_max", 0);
     config_.job.train.checkpoint.every = {
