@@ -214,6 +214,11 @@ const std::array kProfiles = {
                       "join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,"
                       "drop=0.5%,ends",
             .defences = kLostCommits},
+    Profile{.name = "damaged-steps",
+            .says = "synchronous steps, as damage: all partitions return to the older checkpoint",
+            .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},
+            .faults = "damage=500ms,pause-ps=1s,kill-ps=2s,early-timeouts,drop=0.5%,ends",
+            .defences = kNone},
 };
 
 }  // namespace

@@ -83,12 +83,12 @@ class Lifecycle {
   /// that every partition has an owner and that none was rolled back.
   void continue_phase(Turn& turn);
   /// Returns true if only the lost partitions must be restored from `older`, the checkpoint that
-  /// replaces the damaged newest one. This requires that no epoch was sealed between the two
-  /// checkpoints. When an epoch is sealed, a ps drops its watermarks (how many batches of each
-  /// shard a partition has applied). Training from `older` repeats the later epochs, and needs
-  /// their watermarks at every partition.
+  /// replaces the damaged newest one. In synchronous training all partitions return together. In
+  /// other modes this requires that no epoch was sealed between the two checkpoints. When an epoch
+  /// is sealed, a ps drops its watermarks (how many batches of each shard a partition has applied).
+  /// Training from `older` repeats the later epochs, and needs their watermarks at every partition.
   bool restores_some_from(const ResumeState& older) const {
-    return begun_ && older.sealed_epochs == history_.sealed();
+    return begun_ && !step_commits_.enabled() && older.sealed_epochs == history_.sealed();
   }
   /// Returns to the epochs that an older checkpoint holds. The caller restores every partition from
   /// it.
