@@ -8,6 +8,7 @@
 #include "shared/base/version.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/run_file.h"
+#include "shared/job/job_file.h"
 
 namespace downpour::chief {
 namespace {
@@ -211,6 +212,7 @@ void ChiefNode::publish(PublishManifest&& publish) {
 }
 
 Result<ResumeState> ChiefNode::find_older(ViewId below) {
+  DP_TRY(const Job job, job_from_toml(job_text_, options_.run_dir));
   for (;;) {
     std::vector<std::string> skipped;
     DP_TRY(const checkpoint::Manifest manifest,
@@ -219,10 +221,10 @@ Result<ResumeState> ChiefNode::find_older(ViewId below) {
       return Error{ErrorCode::kBadData, "an older checkpoint in this folder belongs to another run",
                    options_.run_dir};
     }
-    if (fits_plan(manifest, plan_hash_, options_.run_dir)) {
+    if (fits_plan(manifest, plan_hash_, term_ == 0 ? nullptr : &job, options_.run_dir)) {
       return resume_from(options_.run_dir, manifest);
     }
-    below = manifest.id;  // it holds a part of an epoch of another plan
+    below = manifest.id;  // it holds a part of an epoch of another plan, or of another mode
   }
 }
 

@@ -134,13 +134,6 @@ Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const Run
                "DP-2112"};
 }
 
-/// Returns true if every epoch of the manifest's job is sealed. Then the images hold no batch of
-/// another epoch, and the next epochs may have another plan.
-Result<bool> is_boundary(const checkpoint::Manifest& manifest, const std::string& run_dir) {
-  DP_TRY(const Job was, job_from_toml(manifest.job, run_dir));
-  return manifest.sealed_epochs >= was.train.epochs;
-}
-
 /// A run as found on disk, and the checkpoint from which it continues.
 struct FoundRun {
   checkpoint::RunFile run;
@@ -316,11 +309,13 @@ ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
 
 }  // namespace
 
-bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash,
+bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const Job* job,
                const std::string& run_dir) {
-  if (manifest.plan_hash == plan_hash) return true;
-  const auto boundary = is_boundary(manifest, run_dir);
-  return boundary && *boundary;
+  const auto was = job_from_toml(manifest.job, run_dir);
+  // Then the images hold no batch of another epoch, and the next epochs may have another plan.
+  if (was && manifest.sealed_epochs >= was->train.epochs) return true;
+  if (manifest.plan_hash != plan_hash) return false;
+  return job == nullptr || (was && frozen_differences(*was, *job, /*epoch_open=*/true).empty());
 }
 
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,

@@ -57,9 +57,10 @@ Result<uint64_t> hash_of(const RunPlan& plan);
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                              std::vector<std::string>* notes = nullptr);
 
-/// Returns true if a chief with this plan may restore that checkpoint: it has the same plan, or
-/// every epoch of its job is sealed in it.
-bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash,
+/// Returns true if a chief with this plan may restore that checkpoint: every epoch of its job is
+/// sealed in it, or it has the same plan, and its job differs from `job` only in keys that may
+/// change within an epoch. `job` null: for evaluation or prediction, where only the plan counts.
+bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const Job* job,
                const std::string& run_dir);
 
 /// Returns the state for resuming from that checkpoint of the run.

@@ -121,9 +121,23 @@ TEST_CASE("an older checkpoint of other data is restored only if all its epochs 
   Run run;
   const RunPlan two = run.plan(2);
   const uint64_t other = two.plan_hash + 1;
-  CHECK(fits_plan(run.checkpoint_of(two, {1, 1}, 0), two.plan_hash, run.run_dir));
-  CHECK_FALSE(fits_plan(run.checkpoint_of(two, {1, 2}, 1), other, run.run_dir));
-  CHECK(fits_plan(run.checkpoint_of(two, {1, 3}, 2), other, run.run_dir));
+  CHECK(fits_plan(run.checkpoint_of(two, {1, 1}, 0), two.plan_hash, &two.job, run.run_dir));
+  CHECK_FALSE(fits_plan(run.checkpoint_of(two, {1, 2}, 1), other, &two.job, run.run_dir));
+  CHECK(fits_plan(run.checkpoint_of(two, {1, 3}, 2), other, &two.job, run.run_dir));
+}
+
+TEST_CASE("a checkpoint of another mode is restored only if all its epochs are sealed", "[chief]") {
+  Run run;
+  const RunPlan async = run.plan(2);
+  const RunPlan sync = run.plan(3, "train.mode = \"sync\"\n");
+  REQUIRE(async.plan_hash == sync.plan_hash);
+  const auto fits = [&](uint32_t n, uint32_t sealed, const Job* job) {
+    return fits_plan(run.checkpoint_of(async, {1, n}, sealed), sync.plan_hash, job, run.run_dir);
+  };
+  CHECK_FALSE(fits(1, 1, &sync.job));
+  CHECK(fits(2, 1, &async.job));
+  CHECK(fits(3, 1, nullptr));
+  CHECK(fits(4, 2, &sync.job));
 }
 
 /// Fails with ENOSPC for paths that contain `fails`.
