@@ -253,8 +253,8 @@ void Lifecycle::want_save(Turn& turn) {
 }
 
 void Lifecycle::check_save(Turn& turn) {
-  if (checkpoints_.under_way()) {
-    if (checkpoints_.overdue(turn)) save_failed(turn, "it took too long");
+  if (checkpoints_.under_way() && checkpoints_.overdue(turn)) {
+    save_failed(turn, "it took too long");
   } else if (save_due(turn)) {
     checkpoints_.begin(turn, pass_.steps(), phases_.saving(),
                        step_commits_.enabled() ? step_commits_.next() : 0);
@@ -265,11 +265,12 @@ void Lifecycle::check_save(Turn& turn) {
   }
 }
 
-/// Returns true if a checkpoint is due. The number of complete epochs must be certain, because the
-/// checkpoint seals them.
+/// Returns true if a checkpoint is due and may begin. The number of complete epochs must be
+/// certain, because the checkpoint seals them.
 bool Lifecycle::save_due(const Turn& turn) const {
   return settled() && config_.mode == wire::Purpose::kTrain && phases_.may_save() &&
-         step_commits_.quiet() && checkpoints_.due(turn, pass_.steps());
+         !checkpoints_.under_way() && step_commits_.quiet() &&
+         checkpoints_.due(turn, pass_.steps());
 }
 
 void Lifecycle::on_saved(Turn& turn, const Member& member, wire::Saved&& saved) {

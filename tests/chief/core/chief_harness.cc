@@ -70,6 +70,7 @@ struct BodyText {
         m.partial_shards == 0 ? "" : str(" part=", m.partial_epoch, ":", m.partial_shards);
     return str("save ", m.checkpoint, " ", m.folder, base, part);
   }
+  std::string operator()(const wire::Commit& m) const { return str("commit ", m.step); }
   std::string operator()(const wire::Sealed& m) const { return str("sealed ", m.epochs); }
   std::string operator()(const wire::Stop& m) const {
     return str("stop ", m.code, m.reason.empty() ? "" : " ", m.reason);

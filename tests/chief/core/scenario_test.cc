@@ -170,7 +170,8 @@ class Story {
     m.envelope.run = c.number("run", kTestRun);
     m.envelope.view.term = uint32_t(c.number("term"));
     // Heartbeats come from members that know the newest view, unless the command has view=N.
-    if (std::holds_alternative<wire::Heartbeat>(m.body))
+    if (std::holds_alternative<wire::Heartbeat>(m.body) ||
+        std::holds_alternative<wire::Staged>(m.body))
       m.envelope.view = {uint32_t(c.number("term", 1)), uint32_t(c.number("view", UINT32_MAX))};
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
     core_->on_message(now, peer, std::move(m), effects);
@@ -236,6 +237,11 @@ class Story {
       }
       return saved;
     }
+    if (verb == "staged") {  // of replica 0
+      const BatchId batch{0, uint32_t(c.number("shard")), uint32_t(c.number("batch"))};
+      return wire::Staged{.step = c.number("step"), .parts = {{0, batch}}};
+    }
+    if (verb == "committed") return wire::Committed{c.number("step")};
     if (verb == "goodbye") return wire::Goodbye{};
     if (verb == "leaves") return leave(ps_incarnation(i), c);
     if (verb == "frozen") {
