@@ -35,7 +35,7 @@ class Commits {
         saving_(saving),
         stats_(stats),
         stage_(config.limits),
-        sum_(partitions) {}
+        sum_(partitions, raw(config.incarnation)) {}
 
   /// Returns whether the job trains synchronously. Otherwise nothing is staged.
   bool enabled() const { return config_.steps.has_value(); }

@@ -102,7 +102,7 @@ void StepSum::add_runs(const TableSpec& spec, float factor) {
 uint32_t StepSum::place_of(uint64_t key, uint32_t row) {
   if (2 * (unique_.size() + 1) > index_.size()) grow_index();
   const size_t mask = index_.size() - 1;
-  for (size_t slot = mix64(key) & mask;; slot = (slot + 1) & mask) {
+  for (size_t slot = first_slot(key);; slot = (slot + 1) & mask) {
     if (index_[slot] == 0) {
       unique_.push_back(key);
       rows_.push_back(row);
@@ -112,11 +112,13 @@ uint32_t StepSum::place_of(uint64_t key, uint32_t row) {
   }
 }
 
+size_t StepSum::first_slot(uint64_t key) const { return mix64(key ^ salt_) & (index_.size() - 1); }
+
 void StepSum::grow_index() {
   index_.assign(std::max<size_t>(1024, 2 * index_.size()), 0);
   const size_t mask = index_.size() - 1;
   for (uint32_t u = 0; u < unique_.size(); ++u) {
-    size_t slot = mix64(unique_[u]) & mask;
+    size_t slot = first_slot(unique_[u]);
     while (index_[slot] != 0) slot = (slot + 1) & mask;
     index_[slot] = u + 1;
   }

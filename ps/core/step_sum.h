@@ -14,8 +14,9 @@ namespace downpour::ps {
 /// how the gradients were divided among messages.
 class StepSum {
  public:
-  /// Keeps the reference.
-  explicit StepSum(const Partitions& partitions) : partitions_(partitions) {}
+  /// Keeps the reference. `salt`: secret, so that no data file can be made whose keys collide. No
+  /// sum depends on it.
+  StepSum(const Partitions& partitions, uint64_t salt) : partitions_(partitions), salt_(salt) {}
 
   /// Begins a sum of these replicas' gradients. `divisor`: divides the sum; 0: the sum stays as it
   /// is. Returns the sum as a payload with each key once; it is valid until the next call.
@@ -34,8 +35,10 @@ class StepSum {
   void add_runs(const TableSpec& spec, float factor);
   uint32_t place_of(uint64_t key, uint32_t row);
   void grow_index();
+  size_t first_slot(uint64_t key) const;
 
   const Partitions& partitions_;
+  uint64_t salt_;
   std::vector<Run> runs_;         // of the current table
   std::vector<uint32_t> places_;  // of the keys of all runs; kNoPlace: not of the push's parts
   std::vector<uint32_t> index_;   // open addressing: place + 1 of a key; 0: free

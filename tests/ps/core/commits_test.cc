@@ -220,5 +220,21 @@ TEST_CASE("a push of an unknown replica, or without a step, is rejected", "[ps][
   CHECK(std::holds_alternative<wire::Reject>(ps.stage(0, 0, 0, {3}, 1.0F).body));
 }
 
+// Keys that collide under the public hash are made from its inverse. Without the salt, this step
+// takes some 10^10 comparisons.
+TEST_CASE("keys that were made to collide do not slow down a step", "[ps][core]") {
+  constexpr uint32_t kReplicas = 8, kKeys = 16'000;  // per replica
+  SyncHarness ps(sync_config(kReplicas));
+  wire::Commit commit{.step = 1, .parts = {}};
+  for (uint32_t replica = 0; replica < kReplicas; ++replica) {
+    std::vector<uint64_t> keys(kKeys);
+    for (uint64_t i = 0; i < kKeys; ++i) keys[i] = unmix64((replica * kKeys + i) << 20);
+    ps.stage(replica, 0, 1, keys, 1.0F);
+    commit.parts.push_back({replica, {0, replica, 0}});
+  }
+  CHECK(std::get<wire::Committed>(ps.step(kChiefPeer, commit).body).step == 1);
+  CHECK(ps.weight(unmix64(0)) == -1.0F);
+}
+
 }  // namespace
 }  // namespace downpour::ps
