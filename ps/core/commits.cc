@@ -25,6 +25,10 @@ Result<void> Commits::check(const wire::Push& push) const {
     return malformed(
         str("a batch of replica ", push.replica, ", but the job has ", config_.steps->replicas));
   }
+  if (push.batch.shard % config_.steps->replicas != push.replica) {
+    return malformed(
+        str("a batch of shard ", push.batch.shard, ", which is not of replica ", push.replica));
+  }
   if (push.step == 0 && !push.quarantined) return malformed("a batch without a step");
   return {};
 }

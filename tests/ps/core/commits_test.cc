@@ -211,10 +211,13 @@ TEST_CASE("a restarted chief may change the mode", "[ps][core]") {
   CHECK(ps.weight(3) == -2.0F);
 }
 
-TEST_CASE("a push of an unknown replica, or without a step, is rejected", "[ps][core]") {
+TEST_CASE("a push of an unknown or wrong replica, or without a step, is rejected", "[ps][core]") {
   SyncHarness ps(sync_config(2));
   wire::Push push = ps.part(0, 0, 1, 1);
   push.replica = 2;
+  CHECK(
+      std::holds_alternative<wire::Reject>(ps.step(9, push, keys_of({3}), rows_of(1, 1.0F)).body));
+  push.replica = 1;  // shard 0 belongs to replica 0
   CHECK(
       std::holds_alternative<wire::Reject>(ps.step(9, push, keys_of({3}), rows_of(1, 1.0F)).body));
   CHECK(std::holds_alternative<wire::Reject>(ps.stage(0, 0, 0, {3}, 1.0F).body));
