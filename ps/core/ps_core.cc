@@ -140,6 +140,7 @@ void PsCore::on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> im
                        Effects& effects) {
   Turn turn = turn_with(effects);
   saving_.on_stored(checkpoint, std::move(images), turn);
+  commits_.continue_after_copy(turn);  // a failed write ends the copying
 }
 
 void PsCore::on_exported(ViewId ownership_generation, Result<std::vector<wire::ImageRef>> images,

@@ -173,6 +173,18 @@ TEST_CASE("a step waits until the partitions are copied for a checkpoint", "[ps]
   CHECK(ps.core.partitions().version(PartitionId{0}) == 1);
 }
 
+TEST_CASE("a step is applied when the write of a checkpoint fails before all is copied",
+          "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 2}, .folder = "f", .step = 1});
+  ps.commit(1, {kPartA});
+  ps.effects.clear();
+  ps.core.on_stored({1, 2}, Error{ErrorCode::kIo, "no space"}, ps.effects);
+  CHECK(ps.push_replies().size() == 1);
+  CHECK(ps.core.partitions().version(PartitionId{0}) == 1);
+}
+
 TEST_CASE("a new quarantine marker drops the staged batch, and the batch counts without it",
           "[ps][core]") {
   SyncHarness ps(sync_config(1));
