@@ -75,6 +75,7 @@ void Loading::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     for_each(adoption.wanted, [&](PartitionId p) { erase(other.wanted, p); });
   }
   release(adoption.wanted);
+  drop_pushes();
   Load load{.id = adoption.id, .folder = adopt.folder, .images = {}, .inlined = inlined};
   for (const wire::ImageRef& image : adopt.images) {
     if (contains(adoption.wanted, image.partition)) load.images.push_back(image);
@@ -106,14 +107,14 @@ void Loading::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionIma
   }
   const Adoption adoption = std::move(*found);
   adoptions_.erase(found);
-  if (!taken) defended(Defence::kPsLoadFailed);
-  if (!taken) release(adoption.wanted);  // all or nothing: also those adopted so far
-  if (taken)
+  if (taken) {
     stats_.keep_failure(
         partitions_.take_markers(adoption.wanted, adoption.markers, adoption.markers_known));
-  handles_.clear();
-  staging_.clear();
-  commits_.clear();
+    drop_pushes();
+  } else {
+    defended(Defence::kPsLoadFailed);
+    release(adoption.wanted);  // all or nothing: also those adopted so far
+  }
   turn.send(kChiefPeer, adoption.request,
             wire::Adopted{.ownership_generation = adoption.ownership_generation,
                           .ok = taken.has_value(),
@@ -170,8 +171,13 @@ void Loading::on_view(const wire::View& view) {
 void Loading::release(const Bits& parts) {
   Bits held = parts;
   for (size_t w = 0; w < held.size(); ++w) held[w] &= partitions_.owned()[w];
+  if (none(held)) return;
   partitions_.drop(held);
   saving_.on_dropped(held);
+  drop_pushes();
+}
+
+void Loading::drop_pushes() {
   handles_.clear();
   staging_.clear();
   commits_.clear();

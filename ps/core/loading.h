@@ -19,7 +19,8 @@
 namespace downpour::ps {
 
 /// Adopts all partitions of a request or none of them. Handles, fragments and staged parts end with
-/// each change, because they are valid only for the partitions at their time.
+/// each change, because they are valid only for the partitions at their time. They stay if nothing
+/// changes: the chief may be committing a step of staged parts.
 class Loading {
  public:
   /// Keeps the references.
@@ -66,6 +67,7 @@ class Loading {
 
   Result<void> take_images(Adoption& adoption,
                            const std::vector<checkpoint::PartitionImage>& images, bool more);
+  void drop_pushes();
 
   const PsConfig& config_;
   Partitions& partitions_;

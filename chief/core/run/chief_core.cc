@@ -488,6 +488,10 @@ void ChiefCore::restore(Turn& turn) {
 void ChiefCore::check_ps(Turn& turn) {
   restore(turn);
   if (ending() || gathering()) return;
+  if (lifecycle_.step_overdue(turn)) {
+    lifecycle_.interrupt(turn, "some ps has not applied a step");
+    return_all(turn);
+  }
   moves_.probe_ps(turn);
   if (auto overdue = recovery_.overdue(turn)) {
     if (overdue->member == nullptr) return lifecycle_.fail(turn, std::move(overdue->error));

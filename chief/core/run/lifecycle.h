@@ -127,6 +127,11 @@ class Lifecycle {
   /// Publishes the floor of bounded staleness to all workers if it has risen, because of a report
   /// or because a lease has ended. Must be called last in each event.
   void raise_floor(Turn& turn);
+  /// Returns true if some ps has not applied a step within the time limit. Then all partitions must
+  /// return to the newest checkpoint.
+  bool step_overdue(const Turn& turn) {
+    return step_commits_.drop_overdue(turn, checkpoints_.under_way());
+  }
   /// Commits the step that all ps have staged, if there is one. Must be called last in each event.
   void commit_step(Turn& turn);
   /// Sends the floor to one worker. Called for each heartbeat and each grant, because a message may

@@ -77,6 +77,14 @@ Result<std::optional<wire::Commit>> StepCommits::due(const LeaseTable& table) co
 
 void StepCommits::sent(const Turn& turn, const Member& to, const wire::Commit& commit) {
   outbox_.put(turn.now_ns(), to, commit);
+  sent_ns_ = turn.now_ns();
+}
+
+bool StepCommits::drop_overdue(const Turn& turn, bool copying) {
+  if (copying) sent_ns_ = turn.now_ns();
+  if (quiet() || turn.now_ns() - sent_ns_ <= config_.lease_stall_ns) return false;
+  outbox_.clear();
+  return true;
 }
 
 bool StepCommits::on_committed(const Turn& turn, const Member& by,

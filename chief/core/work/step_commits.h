@@ -47,6 +47,10 @@ class StepCommits {
   Result<std::optional<wire::Commit>> due(const LeaseTable& table) const;
   /// Records that a Commit was sent to a member.
   void sent(const Turn& turn, const Member& to, const wire::Commit& commit);
+  /// Returns true if a Commit has not been answered for ChiefConfig::lease_stall_ns, and forgets
+  /// it. `copying`: a checkpoint is being written. This time does not count, because a core applies
+  /// the step after its partitions are copied.
+  bool drop_overdue(const Turn& turn, bool copying);
   /// Takes an answer. Returns true if it was the last one that was missing.
   bool on_committed(const Turn& turn, const Member& by, const wire::Committed& committed);
 
@@ -61,6 +65,7 @@ class StepCommits {
   ViewId rolled_back_;                // the first view after the newest rollback
   std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet
   Outbox outbox_;
+  int64_t sent_ns_ = 0;  // when the Commit was sent, or a checkpoint was being written
   // When a step was last committed, no shard was leased, stalled() found some, or a pass began.
   int64_t moved_ns_ = 0;
 };

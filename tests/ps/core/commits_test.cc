@@ -211,6 +211,33 @@ TEST_CASE("what is staged is dropped when the partitions of the core change", "[
   CHECK(ps.core.step_stage().empty());
 }
 
+TEST_CASE("what is staged stays when a load ends that nothing needs any more", "[ps][core]") {
+  SyncHarness ps(sync_config(1));
+  const auto show_half = [&](uint32_t n) {
+    wire::View view{.id = {1, n}};
+    view.owners.push_back({.incarnation = Incarnation{1}, .endpoint = "inproc://ps"});
+    view.owners.push_back({.index = 1, .incarnation = Incarnation{2}, .endpoint = "inproc://ps2"});
+    for (uint32_t p = 0; p < 4; ++p) view.partitions.push_back({p / 2, {1, p < 2 ? 1U : 2U}});
+    ps.step(kChiefPeer, view);
+  };
+  show_half(2);
+  ps.step(kChiefPeer, wire::Adopt{.ownership_generation = {1, 3},
+                                  .partitions = {PartitionId{2}},
+                                  .folder = "f",
+                                  .images = {{.partition = PartitionId{2}, .file = "i"}}});
+  REQUIRE(ps.effects.loads.size() == 1);
+  const uint64_t load = ps.effects.loads[0].id;
+  show_half(3);  // the other ps keeps the partition
+  wire::Push push = ps.part(0, 0, 1, 0);
+  push.sections.clear();
+  push.covered = {};
+  for (const uint32_t p : {0U, 1U}) push.covered.insert(PartitionId{p});
+  ps.step(9, push);
+  REQUIRE_FALSE(ps.core.step_stage().empty());
+  ps.core.on_loaded(load, std::vector<checkpoint::PartitionImage>(1), ps.effects);
+  CHECK_FALSE(ps.core.step_stage().empty());
+}
+
 TEST_CASE("a restarted chief may change the mode", "[ps][core]") {
   SyncHarness ps(small_config());
   ps.core.set_plan({}, StepRules{.replicas = 2});

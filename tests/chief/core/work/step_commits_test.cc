@@ -82,6 +82,25 @@ TEST_CASE("partitions at different steps, or different batches of a replica, are
   CHECK(job.commits->take_versions(outcome).error().code == ErrorCode::kBug);
 }
 
+TEST_CASE("a Commit is given up after its time limit, which a checkpoint extends", "[chief]") {
+  Job job;
+  TurnState state{.config = job.config,
+                  .view = job.view,
+                  .log_budget = LogBudget({.burst = 1}),
+                  .outbox = Outbox(kSecond)};
+  Effects effects;
+  const auto dropped = [&](int64_t now_ns, bool copying) {
+    return job.commits->drop_overdue(Turn(state, now_ns, effects), copying);
+  };
+  CHECK_FALSE(dropped(100 * kSecond, false));  // no Commit was sent
+  job.commits->sent(Turn(state, 100 * kSecond, effects), Member{}, {7, {kPartA, kPartB}});
+  CHECK_FALSE(dropped(150 * kSecond, true));
+  CHECK_FALSE(dropped(210 * kSecond, false));
+  CHECK(dropped(210 * kSecond + 1, false));
+  CHECK(job.commits->quiet());
+  CHECK_FALSE(dropped(300 * kSecond, false));
+}
+
 TEST_CASE("the replicas for which a step waits too long lose their leases", "[chief]") {
   constexpr int64_t kUptime = 40'000 * kSecond;
   Job job;
