@@ -59,7 +59,8 @@ constexpr std::array kBounded = {kWorkerWaitsForFloor, kWorkerPullsDiscarded};
 constexpr std::array kSync = {kPsStepStaged,       kPsStepStagedAgain, kPsStepCleared,
                               kChiefAllReturn,     kChiefStagedLate,   kChiefStagedEarly,
                               kChiefReplicaStalls, kWorkerStepsDiffer, kWorkerRolledBack};
-constexpr std::array kLostCommits = {kPsCommitRepeated, kChiefEndedLate};
+constexpr std::array kLostCommits = {kPsCommitRepeated};
+constexpr std::array kDamagedSteps = {kChiefEndedLate};
 constexpr std::array kLostViews = {kChiefClaimStale};
 
 const std::array kProfiles = {
@@ -217,8 +218,9 @@ const std::array kProfiles = {
     Profile{.name = "damaged-steps",
             .says = "synchronous steps, as damage: all partitions return to the older checkpoint",
             .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},
-            .faults = "damage=500ms,pause-ps=1s,kill-ps=2s,early-timeouts,drop=0.5%,ends",
-            .defences = kNone},
+            .faults = "damage=500ms,pause-ps=1s,kill-ps=2s,chief.ShardProgress:repeat=30%,"
+                      "early-timeouts,drop=0.5%,ends",
+            .defences = kDamagedSteps},
 };
 
 }  // namespace
