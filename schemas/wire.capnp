@@ -268,7 +268,7 @@ struct ShardProgress {
   batchesAcked @1 :UInt32;
   ended @2 :Bool;
   bytesDone @3 :UInt64;
-  counts @4 :ShardCounts;       # if ended; absent: zeros
+  counts @4 :ShardCounts;       # if all batches are acknowledged and the end was read; absent: zeros
 }
 struct ShardFailed {
   lease @0 :Lease;              # required

@@ -67,7 +67,7 @@ struct ShardProgress {
   Lease lease;
   uint32_t batches_acked = 0;  // acknowledged by all partitions
   bool ended = false;
-  ShardCounts counts;       // if ended
+  ShardCounts counts;       // if all batches are acknowledged and the end was read; otherwise zeros
   uint64_t bytes_done = 0;  // of the shard's range
   bool operator==(const ShardProgress&) const = default;
 };

@@ -115,7 +115,7 @@ void Leases::report_progress(int64_t now_ns, Shard& shard, bool ended, WorkerEff
                              .batches_acked = shard.done,
                              .ended = ended,
                              .bytes_done = shard.bytes_done};
-  if (ended) report.counts = shard.end->counts;
+  if (shard.end_sent) report.counts = shard.end->counts;
   session_.report(std::move(report), fx);
 }
 

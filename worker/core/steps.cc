@@ -342,7 +342,10 @@ void Steps::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffect
 void Steps::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose,
                                  WorkerEffects& fx) {
   Leases::Shard* const ended = leases_.finish_if_done(id, purpose, fx);
-  if (ended != nullptr) begin_shard_end_marker(now_ns, *ended, fx);
+  if (ended == nullptr) return;
+  // If this worker dies now, no batch is at fault.
+  if (ended->lease.single_step) leases_.report_progress(now_ns, *ended, false, fx);
+  begin_shard_end_marker(now_ns, *ended, fx);
 }
 
 void Steps::abandon(wire::Lease lease, WorkerEffects& fx) {

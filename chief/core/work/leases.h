@@ -40,7 +40,8 @@ struct ShardEntry {
   uint32_t failed_batch = 0;    // batch of the newest failure
   bool begun = false;           // some partition may have begun it
   uint64_t bytes_done = 0;
-  wire::ShardCounts counts;  // as reported by the worker that ended it
+  std::optional<uint32_t> batches;  // known if a worker has read the end of the shard
+  wire::ShardCounts counts;         // as reported by the worker that ended it
   bool has_counts = false;
 };
 
@@ -139,8 +140,14 @@ class LeaseTable {
   /// in a row without progress.
   uint32_t fail(uint32_t shard, Incarnation worker, uint32_t batch);
 
-  /// Resets the failed attempts of a shard, because their cause is resolved.
-  void forgive(uint32_t shard) { entries_[shard].failures = 0; }
+  /// Resets the failed attempts of a shard, because it was decided whether to quarantine a batch.
+  /// The shard may have another number of batches then.
+  void forgive(uint32_t shard) {
+    entries_[shard].failures = 0;
+    entries_[shard].batches.reset();
+  }
+  /// Records the number of the shard's batches.
+  void note_batches(uint32_t shard, uint32_t batches) { entries_[shard].batches = batches; }
 
   /// Returns the shards of a worker, in the order in which they were leased.
   std::vector<uint32_t> held_by(Incarnation worker) const;

@@ -203,6 +203,7 @@ WorkEvent Leasing::on_progress(Turn& turn, Member& member, const wire::ShardProg
   pass_.advance(turn, member.incarnation(), shard, progress.bytes_done);
   table_.renew(turn.now_ns(), shard, member.incarnation(), progress.batches_acked,
                progress.bytes_done);
+  if (progress.counts != wire::ShardCounts{}) table_.note_batches(shard, progress.counts.batches);
   return {};
 }
 
@@ -262,6 +263,7 @@ WorkEvent Leasing::end_shard(Turn& turn, const Member& member, uint32_t shard,
     if (holder.worker != member.incarnation()) revoke(turn, shard, holder.worker);
   }
   pass_.end_shard(shard, counts);
+  if (pass_.trains()) policy_.drop_beyond(turn, {table_.epoch(), shard}, counts.batches);
   for (const Holder& holder : holders) pass_.note_idle(turn, holder.worker);
   pass_.add_ended(shard);
   turn.log(turn.event("ended")
@@ -341,7 +343,10 @@ WorkEvent Leasing::count_failure(Turn& turn, const Member& member, const Error& 
                .add("what", error.what));
   // Another attempt would only repeat an unreadable record or a loss that is not finite.
   const bool once = kind == wire::FailureKind::kRecord || kind == wire::FailureKind::kNotFinite;
-  if (policy_.may_quarantine(kind) && (once || failures >= config_.attempts_max)) {
+  // All batches are applied, so none of them is at fault.
+  const std::optional<uint32_t> batches = table_.entry(shard).batches;
+  const bool at_end = batches && batch >= *batches;
+  if (!at_end && policy_.may_quarantine(kind) && (once || failures >= config_.attempts_max)) {
     if (auto ok = policy_.propose(turn, shard, batch, error); !ok) return std::move(ok).error();
     revoke_all(turn, shard);
     return MarkersPending{};
@@ -354,14 +359,16 @@ WorkEvent Leasing::count_failure(Turn& turn, const Member& member, const Error& 
                     member.name(), ": ", error.what, "; the chief leases the shard again"));
     return {};
   }
-  return Error{error.code,
-               str("batch ", table_.epoch(), "/", shard, "/", batch, " failed ", failures,
-                   " times in a row: ", error.what),
+  const std::string what = at_end ? str("the end of shard ", table_.epoch(), "/", shard)
+                                  : str("batch ", table_.epoch(), "/", shard, "/", batch);
+  const std::string_view hint =
+      !pass_.trains() ? ""
+      : at_end        ? "check the workers' logs"
+                      : "check its records and the workers' logs; train.quarantine = true leaves "
+                        "such batches out";
+  return Error{error.code, str(what, " failed ", failures, " times in a row: ", error.what),
                error.where.empty() ? pass_.range_text(shard) : error.where,
-               error.hint.empty() && pass_.trains()
-                   ? "check its records and the workers' logs; train.quarantine = true leaves such "
-                     "batches out"
-                   : error.hint,
+               error.hint.empty() ? std::string(hint) : error.hint,
                error.id.empty() ? "DP-3402" : error.id};
 }
 

@@ -90,4 +90,14 @@ Result<void> QuarantinePolicy::decide(Turn& turn, const RoundOutcome& outcome) {
   return {};
 }
 
+void QuarantinePolicy::drop_beyond(Turn& turn, ShardId shard, uint32_t batches) {
+  const size_t dropped = std::erase_if(decided_, [&](const QuarantinedBatch& quarantined) {
+    return quarantined.batch.shard_id() == shard && quarantined.batch.batch >= batches;
+  });
+  if (dropped == 0) return;
+  turn.notice(NoticeLevel::kInfo,
+              str("shard ", shard.epoch, "/", shard.shard, " has ", batches,
+                  " batches, so quarantining a later one leaves out no record"));
+}
+
 }  // namespace downpour::chief

@@ -31,6 +31,9 @@ class QuarantinePolicy {
   /// Decides about the markers that the round sent to all partitions. Errors: kMalformed if there
   /// are too many; kPeersLost if partitions contradict each other.
   Result<void> decide(Turn& turn, const RoundOutcome& outcome);
+  /// Drops the batches from `batches` on from those of decided(), because the shard has only so
+  /// many. Their markers stay, and affect no batch.
+  void drop_beyond(Turn& turn, ShardId shard, uint32_t batches);
   /// Returns the batches that were quarantined in this run, in order of decision.
   const std::vector<QuarantinedBatch>& decided() const { return decided_; }
 

@@ -338,11 +338,12 @@ class Story {
             100 * plan::order_at(config_.job.seed, lease.shard.epoch, shards, lease.shard.shard);
         counts.end_offset = counts.first_offset + 100;
       }
-      return wire::ShardProgress{.lease = lease,
-                                 .batches_acked = uint32_t(c.number("acked")),
-                                 .ended = verb == "ended",
-                                 .counts = counts,
-                                 .bytes_done = c.number("bytes")};
+      return wire::ShardProgress{
+          .lease = lease,
+          .batches_acked = uint32_t(c.number("acked")),
+          .ended = verb == "ended",
+          .counts = verb == "ended" || c.has("at_end") ? counts : wire::ShardCounts{},
+          .bytes_done = c.number("bytes")};
     }
     if (verb == "failed") {
       const ErrorCode code = c.text("code") == "data"          ? ErrorCode::kBadData
