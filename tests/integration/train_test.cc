@@ -158,7 +158,7 @@ TEST_CASE("train accepts a data file without a job, and stores the job that it c
   CHECK(read_text(dir / "run/job.toml").find("logistic") != std::string::npos);
   const Ended dry = downpour(dir, {"train", dir / "train.svm", "--dry-run"});
   CHECK(dry.status == 0);
-  CHECK(dry.out.find("shard 0:") != std::string::npos);
+  CHECK(dry.out.find("range 0:") != std::string::npos);
   CHECK(dry.out.find("Memory per ps") != std::string::npos);
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("training a data file without a job stops early, and eval uses the bes
   const uint32_t best = done["best_epoch"];
   const Json& evaluations = done["evaluations"];
   CHECK(done["stopped_early"] == true);
-  CHECK(evaluations.size() == best + 2);
+  CHECK(evaluations.size() == best + 5);
   for (const Json& evaluation : evaluations) CHECK(loss(evaluation) >= loss(evaluations[best - 1]));
   // Evaluates the same records with the checkpoint of the best epoch.
   const Json again = summary(downpour(dir, with({"eval", dir / "few"}, kJson)));
@@ -189,7 +189,7 @@ TEST_CASE("training a data file without a job stops early, and eval uses the bes
   const Ended finished = downpour(dir, with(train, {"--quiet"}));
   CHECK(finished.status == 0);
   CHECK(finished.out.find("already finished") != std::string::npos);
-  CHECK(finished.out.find("has not improved for 2 epochs") != std::string::npos);
+  CHECK(finished.out.find("has not improved for 5 epochs") != std::string::npos);
 }
 
 TEST_CASE("a model that predicts worse than a constant is reported as such", "[integration]") {

@@ -87,7 +87,7 @@ def nojob(lab):
     train = lambda name, *flags: lab.run("nojob", [lab.program(), "train", name, *flags], cwd=folder)  # noqa: E731
 
     dry = train("clicks.svm", "--dry-run")
-    wanted = ("[model]", "batch_size", "shard 0:", "Memory per ps")
+    wanted = ("[model]", "batch_size", "range 0:", "Memory per ps")
     absent = [text for text in wanted if text not in dry.out]
     yield is_true("--dry-run", dry.code == 0 and not absent, "job, shards, memory", f"lacks {absent}" if absent else f"exit {dry.code}")
     yield is_true("--dry-run leaves nothing behind", not (folder / "runs").exists(), "no run folder", "a run folder" if (folder / "runs").exists() else "none")
