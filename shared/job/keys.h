@@ -14,6 +14,7 @@
 #include "shared/job/job.h"
 #include "shared/job/layers.h"
 #include "shared/job/ops.h"
+#include "shared/job/presets.h"
 
 namespace downpour {
 
@@ -183,10 +184,7 @@ void visit_output(V& v, T& t) {
 
 template <typename V, typename T>
 void visit_model(V& v, T& t) {
-  v.choice("preset", t.preset,
-           {"logistic_regression", "linear_regression", "softmax_mlp", "wide_deep", "deepfm",
-            "factorization_machine", ""},
-           {"dcn", "two_tower", "matrix_factorization"});
+  v.choice("preset", t.preset, std::span(kPresetNames), std::span(kUnavailablePresets));
   if (V::kReads || t.layers.empty()) {  // in a complete job the layers hold everything
     v.strings("inputs", t.options.inputs, true);
     v.text("target", t.options.target);

@@ -4,10 +4,12 @@
 #include <array>
 #include <filesystem>
 
+#include "shared/base/object_scheme.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
 #include "shared/job/metric_names.h"
 #include "shared/job/nearest_name.h"
+#include "shared/job/presets.h"
 #include "shared/job/runs.h"
 #include "shared/job/validate.h"
 
@@ -148,11 +150,6 @@ void add_piecewise(Job& job, Inputs& inputs) {
 Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   const bool softmax = options.loss == "softmax_cross_entropy";
-  if (softmax && options.classes < 2) {
-    return Error{ErrorCode::kConfig, str(job.model.preset, " needs the number of classes"),
-                 "model.classes", "for example classes = 10; the classes are numbered from 0",
-                 "DP-2107"};
-  }
   const uint32_t columns = softmax ? options.classes : 1;
   if (options.bins > 0) add_piecewise(job, inputs);
   const std::string wide = free_name(job.data, "wide"), embedding = free_name(job.data, "emb");
@@ -239,9 +236,51 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
   return {};
 }
 
+/// Checks that the preset has all options that the job sets.
+Result<void> check_options(const ModelSpec& model) {
+  const PresetOptions& options = model.options;
+  struct Option {
+    const char* name;
+    bool given;
+    bool PresetInfo::*has;
+  };
+  const std::array all{Option{"dim", options.dim != 0, &PresetInfo::has_dim},
+                       Option{"units", !options.units.empty(), &PresetInfo::has_units},
+                       Option{"bins", options.bins != 0, &PresetInfo::has_bins},
+                       Option{"loss", !options.loss.empty(), &PresetInfo::has_loss},
+                       Option{"classes", options.classes != 0, &PresetInfo::has_classes}};
+  const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
+  DP_CHECK(preset != kPresets.end(), model.preset);
+  for (const Option& option : all) {
+    if (!option.given || (*preset).*option.has) continue;
+    std::string others;
+    for (const PresetInfo& other : kPresets)
+      if (other.*option.has) others += str(others.empty() ? "" : " or ", other.name);
+    return Error{ErrorCode::kConfig,
+                 str(model.preset, " does not have the option `", option.name, "`"),
+                 str("model.", option.name), str("remove it, or use ", others), "DP-2106"};
+  }
+  const bool softmax = options.loss == "softmax_cross_entropy";
+  if (softmax && !preset->has_classes) {
+    return Error{ErrorCode::kConfig, str(model.preset, " can't have the loss ", options.loss),
+                 "model.loss", "use wide_deep", "DP-2106"};
+  }
+  if (softmax != (options.classes > 0)) {
+    return Error{ErrorCode::kConfig,
+                 softmax ? str(model.preset, " needs the number of classes")
+                         : str("`classes` needs the loss softmax_cross_entropy"),
+                 "model.classes",
+                 softmax ? "for example classes = 10; the classes are numbered from 0"
+                         : "set loss = \"softmax_cross_entropy\"",
+                 "DP-2107"};
+  }
+  return {};
+}
+
 Result<void> expand_preset(Job& job) {
   ModelSpec& model = job.model;
   const PresetOptions& options = model.options;
+  DP_TRY_VOID(check_options(model));
   const std::string target = options.target.empty() ? "label" : options.target;
   if (job.data.find_field(target) == nullptr) {
     return Error{ErrorCode::kConfig, str("the preset's target `", target, "` is not a field"),
@@ -268,18 +307,6 @@ Result<void> expand_preset(Job& job) {
       }
       layer.units = options.units;
       layer.activation = "relu";
-    } else if (!options.units.empty()) {
-      return Error{ErrorCode::kConfig, str(model.preset, " does not have the option `units`"),
-                   "model.units", "remove it, or use softmax_mlp or wide_deep", "DP-2106"};
-    }
-    if (options.dim != 0) {
-      return Error{ErrorCode::kConfig, str(model.preset, " does not have the option `dim`"),
-                   "model.dim", "remove it, or use wide_deep", "DP-2106"};
-    }
-    if (options.bins != 0 || options.classes != 0 || !options.loss.empty()) {
-      const char* name = options.bins != 0 ? "bins" : options.classes != 0 ? "classes" : "loss";
-      return Error{ErrorCode::kConfig, str(model.preset, " does not have the option `", name, "`"),
-                   str("model.", name), "remove it, or use wide_deep", "DP-2106"};
     }
     const bool squared = model.preset == "linear_regression";
     output.name = free_name(job.data, softmax ? "class" : squared ? "value" : "probability");
@@ -382,8 +409,9 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   }
   // Early stopping usually ends the training before.
   job.train.epochs = facts.records_estimated > kManyRecords ? 5 : 40;
-  // Files are often sorted by label, user or time. A compressed file can't be read at many places.
-  if (!compressed) job.data.interleave.cycle = 64;
+  // Files are often sorted by label, user or time. A compressed file can't be read at many places,
+  // and an object only with a request for each.
+  if (!compressed && !is_object_path(facts.path)) job.data.interleave.cycle = 64;
   job.eval.holdout = 0.1;
   job.eval.early_stop.patience = facts.records_estimated > kManyRecords ? 2 : 5;
   job.eval.keep_best = true;

@@ -84,6 +84,17 @@ TEST_CASE("factorization_machine needs keys, and regularizes them", "[job][prese
   CHECK(job.optimizer.type == OptimizerType::kFtrl);
   CHECK(job.optimizer.l2 > 0);
   CHECK(job.train.reduction == "sum");
+  const auto what = [](const std::string& option) {
+    return error_of(
+               "data = { source = \"d\", format = \"libsvm\" }\n"
+               "model = { preset = \"factorization_machine\", " +
+               option + " }\n")
+        .what;
+  };
+  CHECK(what("bins = 8") == "factorization_machine does not have the option `bins`");
+  CHECK(what("units = [8]") == "factorization_machine does not have the option `units`");
+  CHECK(what("loss = \"softmax_cross_entropy\"") ==
+        "factorization_machine can't have the loss softmax_cross_entropy");
   CHECK(error_of("data = { source = \"d\", format = \"mnist\" }\n"
                  "model = { preset = \"factorization_machine\" }\n")
             .what == "factorization_machine has no inputs that give keys");
@@ -109,6 +120,8 @@ TEST_CASE("wide_deep for numbers and classes, with bins for quantiles", "[job][p
   CHECK(softmax.model.layers[0].units == std::vector<uint32_t>{3});
   CHECK(softmax.model.layers[1].units == std::vector<uint32_t>{64, 32, 3});
   CHECK(error_of(classes + " }\n").what == "wide_deep needs the number of classes");
+  CHECK(error_of(data + "model = { preset = \"wide_deep\", target = \"y\", classes = 3 }\n").what ==
+        "`classes` needs the loss softmax_cross_entropy");
   CHECK(error_of(classes + ", classes = 3, offset = 1.0 }\n").what ==
         "output `class` has an offset, and its loss is softmax_cross_entropy");
   CHECK(error_of(data + "model = { preset = \"wide_deep\", target = \"y\", scale = 2.0 }\n").what ==

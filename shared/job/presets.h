@@ -1,0 +1,50 @@
+// Presets: the models with a short name, each listed once with the options that it has.
+// shared/job/preset.cc expands them, and docs/job-file.md describes them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace downpour {
+
+/// Which options of PresetOptions a preset has, besides `inputs`, `target`, `offset` and `scale`.
+struct PresetInfo {
+  const char* name = "";
+  bool has_dim = false;
+  bool has_units = false;
+  bool has_bins = false;
+  bool has_loss = false;
+  bool has_classes = false;
+};
+
+inline constexpr std::array kPresets{
+    PresetInfo{.name = "logistic_regression"},
+    PresetInfo{.name = "linear_regression"},
+    PresetInfo{.name = "softmax_mlp", .has_units = true},
+    PresetInfo{.name = "wide_deep",
+               .has_dim = true,
+               .has_units = true,
+               .has_bins = true,
+               .has_loss = true,
+               .has_classes = true},
+    PresetInfo{.name = "deepfm",
+               .has_dim = true,
+               .has_units = true,
+               .has_bins = true,
+               .has_loss = true,
+               .has_classes = true},
+    PresetInfo{.name = "factorization_machine", .has_dim = true, .has_loss = true}};
+
+/// All names, and "" for a model of layers.
+inline constexpr auto kPresetNames = [] {
+  std::array<const char*, kPresets.size() + 1> names{};
+  for (size_t i = 0; i < kPresets.size(); ++i) names[i] = kPresets[i].name;
+  names[kPresets.size()] = "";
+  return names;
+}();
+/// Presets that other systems have. A job that names one gets the error that this version does not
+/// have the preset.
+inline constexpr std::array kUnavailablePresets{"dcn", "two_tower", "matrix_factorization"};
+
+}  // namespace downpour
