@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -23,23 +24,21 @@ constexpr uint32_t kBatchRecords = 1024;
 
 /// Returns the first op of a field whose statistics are not known; null if there is none.
 TransformSpec* first_open(FieldSpec& field) {
-  const auto found = std::find_if(field.transform.begin(), field.transform.end(),
-                                  [](const TransformSpec& op) { return downpour::is_open(op); });
+  const auto found = std::find_if(field.transform.begin(), field.transform.end(), is_open);
   return found == field.transform.end() ? nullptr : &*found;
 }
 
-bool is_open(const OutputSpec& output) { return output.offset.open || output.scale.open; }
+bool learns(const OutputSpec& output) { return output.offset.open || output.scale.open; }
 
 /// Returns whether any field has an op, or any output a number, that `matches` and is not known.
 template <typename Matches>
 bool any_open(const Job& job, Matches matches) {
   const auto in_field = [&](const FieldSpec& field) {
-    return std::ranges::any_of(field.transform, [&](const TransformSpec& op) {
-      return downpour::is_open(op) && matches(op);
-    });
+    return std::ranges::any_of(field.transform,
+                               [&](const TransformSpec& op) { return is_open(op) && matches(op); });
   };
   const auto in_output = [&](const OutputSpec& output) {
-    return is_open(output) && matches(output);
+    return learns(output) && matches(output);
   };
   return std::ranges::any_of(job.data.fields, in_field) ||
          std::ranges::any_of(job.model.outputs, in_output);
@@ -61,7 +60,7 @@ void adopt(const Job& from, Job& job) {
     for (size_t i = 0; i < filled.transform.size(); ++i) {
       TransformSpec& op = filled.transform[i];
       const TransformSpec& other = known->transform[i];
-      if (downpour::is_open(op) && other.index() == op.index()) op = other;
+      if (is_open(op) && other.index() == op.index()) op = other;
     }
     if (filled.transform == known->transform) field = std::move(filled);
   }
@@ -189,18 +188,27 @@ Result<FieldStatistics> read_range(const std::shared_ptr<const data::ReadPlan>& 
   }
 }
 
-/// Reads the ranges on several threads. Adds the results in the order of the ranges, so that the
-/// sum does not depend on the threads.
+/// Reads the ranges on several threads. Adds the moments in the order of the ranges, so that the
+/// sums do not depend on the threads. A sample is the same in any order, so it is added at once and
+/// its memory freed.
 Result<FieldStatistics> read_all(const std::shared_ptr<const data::ReadPlan>& plan,
                                  const std::vector<plan::ShardRange>& ranges,
                                  FieldStatistics fields) {
   std::vector<Result<FieldStatistics>> parts(ranges.size(), FieldStatistics{});
   std::atomic<size_t> next = 0;
   std::atomic<bool> failed = false;
+  std::mutex adding;
+  const FieldStatistics empty = fields;
   const auto work = [&] {
     for (size_t i = next++; i < ranges.size() && !failed; i = next++) {
-      parts[i] = read_range(plan, ranges[i], fields);
-      if (!parts[i]) failed = true;
+      parts[i] = read_range(plan, ranges[i], empty);
+      if (!parts[i]) {
+        failed = true;
+        continue;
+      }
+      const std::lock_guard lock(adding);
+      for (size_t f = 0; f < fields.size(); ++f)
+        fields[f].sample.add(std::exchange((*parts[i])[f].sample, {}));
     }
   };
   {
@@ -211,10 +219,7 @@ Result<FieldStatistics> read_all(const std::shared_ptr<const data::ReadPlan>& pl
   }
   for (Result<FieldStatistics>& part : parts) {
     if (!part) return std::move(part).error();
-    for (size_t i = 0; i < part->size(); ++i) {
-      fields[i].moments.add((*part)[i].moments);
-      fields[i].sample.add((*part)[i].sample);
-    }
+    for (size_t i = 0; i < part->size(); ++i) fields[i].moments.add((*part)[i].moments);
   }
   return fields;
 }
@@ -257,7 +262,7 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   }
   std::vector<OutputSpec*> outputs;
   for (OutputSpec& output : job.model.outputs) {
-    if (!open.empty() || !is_open(output)) continue;
+    if (!open.empty() || !learns(output)) continue;
     uint64_t width = 1;
     for (const int64_t d : number_shape(*job.data.find_field(output.target))) width *= uint64_t(d);
     plan->layout.floats.push_back({output.target, uint32_t(width)});

@@ -83,7 +83,7 @@ class NumberOps {
           for (float& x : values) x = float((double(x) - step.a) / step.b);
           break;
         case Kind::kQuantile:
-          for (float& x : values) x = quantile_of(x, boundaries_of(step));
+          for (float& x : values) x = quantile_of(x, step.boundaries);
           break;
       }
     }
@@ -105,7 +105,7 @@ class NumberOps {
           x = float((double(x) - step.a) / step.b);
           break;
         case Kind::kQuantile:
-          x = quantile_of(x, boundaries_of(step));
+          x = quantile_of(x, step.boundaries);
           break;
       }
     }
@@ -129,8 +129,8 @@ class NumberOps {
     steps_.push_back({Kind::kScale, min, op.max.value_or(1) - min});
   }
   void lower(const ops::Quantile& op) {
-    steps_.push_back({Kind::kQuantile, double(boundaries_.size()), double(op.boundaries.size())});
-    boundaries_.insert(boundaries_.end(), op.boundaries.begin(), op.boundaries.end());
+    steps_.push_back(
+        {.kind = Kind::kQuantile, .boundaries = {op.boundaries.begin(), op.boundaries.end()}});
   }
 
   /// Returns where x lies among ascending boundaries: 0 at the first, 1 at the last, and linear
@@ -172,13 +172,10 @@ class NumberOps {
   enum class Kind : uint8_t { kLog1p, kAtLeast, kAtMost, kScale, kQuantile };
   struct Step {
     Kind kind;
-    double a, b;  // kQuantile: first and number of its boundaries_
+    double a = 0, b = 0;
+    std::vector<float> boundaries = {};
   };
-  std::span<const float> boundaries_of(const Step& step) const {
-    return {boundaries_.data() + size_t(step.a), size_t(step.b)};
-  }
   std::vector<Step> steps_;
-  std::vector<float> boundaries_;
   bool has_logarithm_ = false;
 };
 
