@@ -1,7 +1,6 @@
 // The counter model on a whole simulated cluster, under every kind of fault.
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -42,30 +41,6 @@ TEST_CASE("two hundred seeds of chaos lose and repeat nothing, and reach the exp
   }
 }
 
-TEST_CASE("each fence acts in at least one of a hundred seeds of a profile that lists it",
-          "[sim]") {
-  const uint64_t seeds = testing::seeds(100);
-  constexpr uint64_t kFewest = 40;  // seeds of a profile whose fences have all acted
-  for (const Profile& profile : profiles()) {
-    INFO("downpour sim --profile " << profile.name);
-    const auto simulator = make_simulator(profile);
-    REQUIRE(simulator);
-    DefenceCounts runs_with{};
-    for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      const Outcome outcome = simulator->run(seed, {});
-      INFO("seed " << seed << ": " << outcome.violation);
-      REQUIRE(outcome.violation.empty());
-      for (size_t d = 0; d < kDefences; ++d) runs_with[d] += outcome.defences[d] > 0 ? 1 : 0;
-      if (seed >= kFewest && too_rare(profile, runs_with, seeds).empty()) break;
-    }
-    if (testing::kSanitized) continue;  // too few seeds
-    for (const Defence rare : too_rare(profile, runs_with, seeds)) {
-      INFO(kDefenceTexts[size_t(rare)]);
-      CHECK(runs_with[size_t(rare)] * 100 >= seeds);
-    }
-  }
-}
-
 TEST_CASE("the source of a cancelled move serves its partitions again after its successor fails",
           "[sim]") {
   const Profile* profile = find_profile("damage");
@@ -76,16 +51,6 @@ TEST_CASE("the source of a cancelled move serves its partitions again after its 
   const Outcome outcome = simulator->run(913, {});
   INFO(outcome.violation);
   CHECK(outcome.violation.empty());
-}
-
-TEST_CASE("every fence belongs to exactly one profile", "[sim]") {
-  std::multiset<Defence> listed;
-  for (const Profile& profile : profiles())
-    listed.insert(profile.defences.begin(), profile.defences.end());
-  for (size_t d = 0; d < kDefences; ++d) {
-    INFO(kDefenceTexts[d]);
-    CHECK(listed.count(Defence(d)) == 1);
-  }
 }
 
 TEST_CASE("under every sharding nothing is lost or repeated, and a stream has one worker at a time",
