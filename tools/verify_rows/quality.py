@@ -104,8 +104,6 @@ def frappe_fm(lab):
 
 @row("defaults", "train DATAFILE without a job, on public data: means of 3 seeds on the published test files")
 def defaults(lab):
-    """LightGBM 4 with its defaults reaches an AUC of .9276 on adult and an RMSE of 49,378 on california-housing. The best constant
-    has an RMSE of 114,146."""
     folder = lab.row_folder("defaults")
     adult = folder / "adult.test"  # its first line is a comment, and its labels end with a full stop
     adult.write_text("\n".join(line.rstrip(".") for line in _lines(lab.data("adult/adult.test")) if "," in line) + "\n")

@@ -64,8 +64,8 @@ class Leasing {
   WorkEvent leave(Turn& turn, Member& member, bool died);
   /// Releases all leases of a member.
   void release_all(Turn& turn, const Member& member);
-  /// Returns true if the worker gets no lease for now, because others shall compute its shards.
-  /// Always false if no other worker could.
+  /// Returns true during a pause of the worker (Clocks::pause()), in which other workers compute
+  /// its shards. Always false if there is no other worker.
   bool is_paused(const Turn& turn, const Member& member) const;
   /// Revokes the leases on these shards, because a synchronous step has waited for them too long.
   /// If another worker may get them, their workers are paused and lose all leases.
