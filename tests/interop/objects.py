@@ -149,7 +149,7 @@ def clicks(s3, env):
     (FOLDER / "there").mkdir()
     downpour("synth", FOLDER / "there/clicks.tsv", "--rows", 20000, env=env)
     s3.upload_file(str(FOLDER / "there/clicks.tsv"), BUCKET, "clicks.tsv")
-    one = ["--ps", 1, "--workers", 1, "--epochs", 1, "--set", "train.in_flight=1", "--set", "data.parallelism=1", "--set", "data.prefetch=1", "--set", "eval.holdout=0"]
+    one = ["--ps", 1, "--workers", 1, "--epochs", 1, "--set", "train.in_flight=1", "--set", "data.parallelism=1", "--set", "data.prefetch=1", "--set", "eval.holdout=0", "--set", "data.interleave.cycle=1"]
     models = []
     for run, path in {"local": FOLDER / "there/clicks.tsv", "remote": f"s3://{BUCKET}/clicks.tsv"}.items():
         done = train(path, f"clicks-{run}", env, *one)
