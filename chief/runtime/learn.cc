@@ -77,6 +77,7 @@ void adopt(const Job& from, Job& job) {
 /// Moments and bounds of one shard, then of all (Chan, Golub, LeVeque 1979).
 struct Moments {
   double count = 0, mean = 0, squares = 0;  // squares: sum of the squared differences from the mean
+  double clamped = 0;  // sum of the values, each clamped to [0, 1] as the logistic loss does
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
 
@@ -85,6 +86,7 @@ struct Moments {
     const double before = x - mean;
     mean += before / count;
     squares += before * (x - mean);
+    clamped += x > 0 ? std::min(x, 1.0) : 0;  // NaN counts as 0
     min = std::min(min, x);
     max = std::max(max, x);
   }
@@ -93,6 +95,7 @@ struct Moments {
     const double all = count + other.count, apart = other.mean - mean;
     squares += other.squares + apart * apart * count * other.count / all;
     mean += apart * other.count / all;
+    clamped += other.clamped;
     count = all;
     min = std::min(min, other.min);
     max = std::max(max, other.max);
@@ -158,7 +161,8 @@ void fill_in(const Statistics& statistics, ops::Quantile& op) {
 void fill_in(const Statistics& statistics, OutputSpec& output) {
   const Moments& target = statistics.moments;
   const bool logistic = output.loss == "logistic";
-  const double mean = logistic ? std::clamp(target.mean, 1e-6, 1 - 1e-6) : target.mean;
+  const double rate = target.count == 0 ? 0.5 : target.clamped / target.count;
+  const double mean = logistic ? std::clamp(rate, 1e-6, 1 - 1e-6) : target.mean;
   const double deviation = target.count == 0 ? 0 : std::sqrt(target.squares / target.count);
   constexpr double kLargest = 1e15;
   const bool usable = std::abs(mean) < kLargest && deviation < kLargest;

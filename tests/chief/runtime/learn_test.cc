@@ -159,7 +159,9 @@ TEST_CASE("a squared output of a preset learns mean and deviation of its target,
 TEST_CASE("a logistic output with offset = \"auto\" starts at the log-odds of its target",
           "[chief][transform]") {
   const ScratchDir dir;
-  dir.write("d.csv", "1,1\n2,0\n3,0\n4,0\n");
+  // Labels of -1 and 1 mean 0 and 1, as in the loss.
+  const std::string other = GENERATE("0", "-1");
+  dir.write("d.csv", "1,1\n2," + other + "\n3," + other + "\n4," + other + "\n");
   const RunPlan plan = learned(
       plan_of(dir,
               "data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n"
