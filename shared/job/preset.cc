@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "shared/base/object_scheme.h"
@@ -207,6 +208,21 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   return {};
 }
 
+constexpr double kPairs = 50;  // in a record, if it is not known
+
+/// Sets the optimizer of a factorization machine. The noise of all pairs of keys in a record adds
+/// up. So the more pairs there are, the more its vectors are regularized: with enough of it they
+/// stay near 0 and a linear model remains, unless pairs help. FTRL compares `l2` with the sum of
+/// all gradients so far.
+void set_machine_optimizer(Job& job, const std::string& linear, double pairs) {
+  OptimizerSpec weights = optimizer_defaults(OptimizerType::kFtrl);
+  weights.l2 = 1.0F;
+  job.optimizer = weights;
+  job.optimizer.learning_rate = 0.2F;
+  job.optimizer.l2 = float(std::round(std::clamp(pairs / 2, 10.0, 1000.0)));
+  job.optimizer_rules = {{linear + "/*", weights}};
+}
+
 Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   if (inputs.sparse.empty()) {
@@ -220,17 +236,14 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
                               .inputs = inputs.sparse,
                               .dim = options.dim == 0 ? 16 : options.dim,
                               .table = "shared",
-                              .init = InitSpec{InitType::kNormal, 0.1F}});
+                              .init = InitSpec{InitType::kNormal, 0.03F}});
   const std::string logit = free_name(job.data, "logit");
   job.model.layers.push_back({.name = logit, .type = "add", .inputs = {linear, fm}});
   output.loss = options.loss.empty() ? "logistic" : options.loss;
   output.name = free_name(job.data, output.loss == "squared" ? "value" : "click");
   output.input = logit;
   if (options.own_optimizer) {
-    // Without regularization a factorization machine overfits.
-    job.optimizer = optimizer_defaults(OptimizerType::kFtrl);
-    job.optimizer.learning_rate = 0.2F;
-    job.optimizer.l2 = 10.0F;
+    set_machine_optimizer(job, linear, kPairs);
     if (options.own_reduction) job.train.reduction = "sum";
   }
   return {};
@@ -355,6 +368,7 @@ Result<void> complete_job(Job& job) {
 
 Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   constexpr uint64_t kManyRecords = 1'000'000;
+  constexpr double kScaledMax = 10;  // products of larger values are too large for a machine
   Job job;
   std::filesystem::path path(facts.path);
   const bool compressed =
@@ -397,10 +411,10 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     if (facts.classes <= 2) options.offset = Learned{.open = true};
     options.own_optimizer = true;
     job.train.reduction = "sum";
-  } else if (sparse_lines) {
+  } else if (sparse_lines && facts.largest_value <= kScaledMax) {
     job.model.preset = "factorization_machine";
     options.offset = Learned{.open = true};
-    options.own_optimizer = true;
+    set_machine_optimizer(job, "linear", facts.pairs_per_record);
     job.train.reduction = "sum";
   } else {
     job.model.preset = "logistic_regression";

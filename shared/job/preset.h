@@ -32,7 +32,11 @@ struct FileFacts {
   std::string target;
   uint32_t classes = 2;  // 2: binary; more: multi-class; 0: regression
   uint64_t records_estimated = 0;
-  std::string reason;  // for the user, as in "libsvm: 123 features, labels -1 and 1"
+  // Of a bag of keys: the mean over the records of the sum of squared products of two values; for
+  // values of 1, the number of pairs of keys in a record.
+  double pairs_per_record = 0;
+  double largest_value = 0;  // absolute, of a key
+  std::string reason;        // for the user, as in "libsvm: 123 features, labels -1 and 1"
 };
 
 /// Returns a job for a data file that comes without one; docs/models.md says which. A tenth of the

@@ -77,6 +77,11 @@ TEST_CASE("sniff: detects libsvm by its pairs, and the classes by the labels", "
   CHECK(sniffed.classes == 2);
   CHECK(sniffed.target == "label");
   CHECK_THAT(sniffed.reason, Contains("5 features") && Contains("-1, 1"));
+  CHECK(sniffed.pairs_per_record == Approx(4.0 / 3));
+  CHECK(sniffed.largest_value == 1);
+  const FileFacts scaled = sniff(dir.write("s", "0 1:2 2:-3 3:0.5\n")).value();
+  CHECK(scaled.pairs_per_record == Approx(36 + 1 + 2.25));
+  CHECK(scaled.largest_value == 3);
   CHECK(records_as_proposed(path, sniffed) == 3);
   std::string digits;
   for (int i = 0; i < 100; ++i) digits += str(i % 10, " 1:0.5\n");

@@ -339,6 +339,12 @@ TEST_CASE("the model for a file without a job depends on the file's contents", "
   CHECK(libsvm.train.epochs == 40);
   CHECK(libsvm.data.interleave.cycle == 1);  // the file is compressed
 
+  FileFacts sparse = facts_of(DataFormat::kLibsvm, 2);
+  sparse.pairs_per_record = 700;
+  CHECK(job_for_file(sparse, "/home").optimizer.l2 == 350);
+  sparse.largest_value = 11;  // pairs of values that are not scaled
+  CHECK(job_for_file(sparse, "/home").model.preset == "logistic_regression");
+
   FileFacts big = facts_of(DataFormat::kCriteo, 2);
   big.path = "data/clicks.csv";
   big.records_estimated = 2'000'000;

@@ -1,5 +1,6 @@
 // sniff of libsvm and libffm: counts their features and collects their labels.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "shared/base/str.h"
@@ -17,20 +18,27 @@ std::string joined(const std::vector<std::string>& texts, const char* separator)
   return out;
 }
 
+/// What the sampled lines contain.
+struct Contents {
+  std::set<double> labels;
+  std::set<uint64_t> features;
+  size_t values = 0;         // features of all lines
+  double products = 0;       // sum of squared products of two values of a line, over all lines
+  double largest_value = 0;  // absolute
+};
+
 /// Returns true if the lines are libsvm, "label index:value ...", or with `ffm` libffm,
-/// "label field:index:value ...". The sets get their labels and features.
-bool looks_like_libsvm(const std::vector<std::string_view>& lines, bool ffm,
-                       std::set<double>& labels, std::set<uint64_t>& features) {
-  labels.clear();
-  features.clear();
-  size_t pairs = 0;
+/// "label field:index:value ...".
+bool looks_like_libsvm(const std::vector<std::string_view>& lines, bool ffm, Contents& found) {
+  found = {};
   for (std::string_view line : lines) {
     line = trimmed(line.substr(0, line.find('#')));
     if (line.empty()) continue;
     size_t at = std::min(line.find_first_of(" \t"), line.size());
     double label = 0;
     if (!number_of(line.substr(0, at), label)) return false;
-    if (labels.size() <= kClassesMax) labels.insert(label);
+    if (found.labels.size() <= kClassesMax) found.labels.insert(label);
+    double squares = 0, fourth_powers = 0;
     while ((at = line.find_first_not_of(" \t", at)) != std::string_view::npos) {
       const size_t end = std::min(line.find_first_of(" \t", at), line.size());
       std::string_view token = line.substr(at, end - at);
@@ -51,36 +59,42 @@ bool looks_like_libsvm(const std::vector<std::string_view>& lines, bool ffm,
       if (colon == std::string_view::npos || stop != number.c_str() + number.size() ||
           !number_of(token.substr(colon + 1), value))
         return false;
-      features.insert(index);
-      ++pairs;
+      found.features.insert(index);
+      ++found.values;
+      squares += value * value;
+      fourth_powers += value * value * value * value;
+      found.largest_value = std::max(found.largest_value, std::fabs(value));
     }
+    found.products += (squares * squares - fourth_powers) / 2;
   }
-  return pairs > 0;
+  return found.values > 0;
 }
 
 FileFacts libsvm_facts(const std::vector<std::string_view>& lines, bool ffm,
-                       const std::set<double>& labels, const std::set<uint64_t>& features) {
+                       const Contents& found) {
   FileFacts facts{.format = ffm ? DataFormat::kLibffm : DataFormat::kLibsvm,
                   .fields = default_fields(DataFormat::kLibsvm),
                   .target = "label"};
-  facts.classes = classes_of(labels, lines.size());
+  facts.classes = classes_of(found.labels, lines.size());
+  facts.pairs_per_record = found.products / static_cast<double>(lines.size());
+  facts.largest_value = found.largest_value;
   std::vector<std::string> texts;
-  for (const double label : labels)
+  for (const double label : found.labels)
     if (texts.size() < 5) texts.push_back(str(label));
-  facts.reason = str(ffm ? "libffm: " : "libsvm: ", features.size(), " features in the first ",
-                     lines.size(), " lines, labels ", joined(texts, ", "),
-                     labels.size() > texts.size() ? " ..." : "", " (", said(facts.classes), ")");
+  facts.reason =
+      str(ffm ? "libffm: " : "libsvm: ", found.features.size(), " features in the first ",
+          lines.size(), " lines, labels ", joined(texts, ", "),
+          found.labels.size() > texts.size() ? " ..." : "", " (", said(facts.classes), ")");
   return facts;
 }
 
 }  // namespace
 
 std::optional<Sniffed> sniff_sparse_lines(FileSample& file) {
-  std::set<double> labels;
-  std::set<uint64_t> features;
+  Contents found;
   for (const bool ffm : {false, true}) {
-    if (!looks_like_libsvm(file.lines(), ffm, labels, features)) continue;
-    FileFacts facts = libsvm_facts(file.lines(), ffm, labels, features);
+    if (!looks_like_libsvm(file.lines(), ffm, found)) continue;
+    FileFacts facts = libsvm_facts(file.lines(), ffm, found);
     return Sniffed{facts.format, std::move(facts)};
   }
   return std::nullopt;
