@@ -41,22 +41,13 @@ struct Member {
       false;  // long enough to count as lost (a worker loses its leases); reset by its next message
   bool left = false;  // has sent Goodbye, or its launcher reported its end
   wire::Heartbeat last;
-  RequestId granted{};  // worker: the request that `grant` answered
-  wire::LeaseGrant grant;
   std::string key;  // public key proved by its connection; empty: none
   bool cut_off =
       false;  // its connection is broken, and no message has come through another one since
-  int stop_signal = 0;   // stop signal that it has reported; 0: none
-  bool leaving = false;  // ps: its partitions are to move away
-  // ps: partitions move only to a core that has answered an Adopt. A core that joins a running job
-  // first answers an Adopt without partitions, then gets one partition. Each failed move doubles
-  // the pause before the next move to it.
-  bool answers = false;   // has answered an Adopt of this chief
-  bool received = false;  // has taken over a partition from this chief
-  uint32_t move_failures = 0;
-  int64_t move_at_ns = 0;  // earliest time of the next move to it
-  uint32_t probes = 0;     // Adopts without partitions sent to it
-  int64_t probe_at_ns = 0;
+  int stop_signal = 0;      // stop signal that it has reported; 0: none
+  bool leaving = false;     // ps: its partitions are to move away
+  bool answers = false;     // ps: has answered an Adopt of this chief
+  bool received = false;    // ps: has taken over a partition from this chief
   Incarnation contender{};  // the process that asks for this member's index, and since when
   int64_t contended_ns = 0;
   AnswerPace welcomes, views, input_lists;

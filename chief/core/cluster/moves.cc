@@ -210,10 +210,9 @@ std::optional<std::string> Moves::on_frozen(Turn& turn, const Member& member, wi
 
 void Moves::blame_target(Turn& turn) {
   if (!move_ || !move_->given) return;
-  Member* target = find(move_->target);
-  if (target == nullptr) return;
   constexpr int64_t kPauseNs = 30 * kSecond;
-  target->move_at_ns = turn.now_ns() + (kPauseNs << std::min(target->move_failures++, 7U));
+  Target& state = targets_[move_->target];
+  state.move_at_ns = turn.now_ns() + (kPauseNs << std::min(state.failures++, 7U));
 }
 
 /// Returns the time limit of the current move. It is shorter for a target that has never taken over
@@ -221,14 +220,17 @@ void Moves::blame_target(Turn& turn) {
 int64_t Moves::timeout_ns() const {
   const Member* target = find(move_->target);
   if (target == nullptr || target->received) return config_.move_timeout_ns;
-  return std::min(config_.move_timeout_ns, (2 * kSecond) << std::min(target->move_failures, 7U));
+  const auto state = targets_.find(move_->target);
+  const uint32_t failures = state == targets_.end() ? 0 : state->second.failures;
+  return std::min(config_.move_timeout_ns, (2 * kSecond) << std::min(failures, 7U));
 }
 
 void Moves::probe_ps(Turn& turn) {
   for (Member& m : members_) {
-    if (!m.is_ps() || !m.live() || m.answers || turn.now_ns() < m.probe_at_ns) continue;
-    if (ownership_.adopting(ps_key(m))) continue;
-    m.probe_at_ns = turn.now_ns() + (kSecond << std::min(m.probes++, 6U));
+    if (!m.is_ps() || !m.live() || m.answers || ownership_.adopting(ps_key(m))) continue;
+    Target& target = targets_[ps_key(m)];
+    if (turn.now_ns() < target.probe_at_ns) continue;
+    target.probe_at_ns = turn.now_ns() + (kSecond << std::min(target.probes++, 6U));
     turn.send(m, wire::Adopt{.ownership_generation = {config_.term, 0}}, turn.next_request());
   }
 }
@@ -271,9 +273,7 @@ void Moves::settle(Turn& turn) {
   const int64_t pause_ns = turn.now_ns() - move.begun_ns;
   counts_.partitions += uint32_t(move.partitions.size());
   moves_failed_ /= 2;
-  if (Member* target = find(move.target)) {
-    target->move_failures = 0;
-  }
+  targets_[move.target].failures = 0;
   if (move.offloads) counts_.offloaded += uint32_t(move.partitions.size());
   counts_.pause_ns_max = std::max(counts_.pause_ns_max, pause_ns);
   turn.log(turn.event("moved")
@@ -302,6 +302,7 @@ void Moves::dismiss_drained_ps(Turn& turn) {
 }
 
 void Moves::on_view_published(Turn& turn) {
+  std::erase_if(targets_, [&](const auto& target) { return find(target.first) == nullptr; });
   work_.reset();
   settle(turn);
   std::erase_if(unresolved_, [&](const auto& u) { return !ownership_.owner_number(u.first); });

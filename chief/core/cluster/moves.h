@@ -89,14 +89,24 @@ class Moves {
     bool given = false;     // Adopt was sent to the target
     bool offloads = false;  // the move offloads a busy core
   };
+  /// Partitions move only to a core that has answered an Adopt. A core that joins a running job
+  /// first answers an Adopt without partitions (a probe), then gets one partition. Each failed move
+  /// doubles the pause before the next move to it.
+  struct Target {
+    uint32_t failures = 0;
+    int64_t move_at_ns = 0;  // earliest time of the next move to it
+    uint32_t probes = 0;
+    int64_t probe_at_ns = 0;  // earliest time of the next probe
+  };
   struct Offloading {
     PsKey source, target;
     std::vector<PartitionId> partitions;  // not moved yet
   };
 
   Member* find(PsKey ps) const { return members_.find(wire::Role::kPs, ps.incarnation, ps.thread); }
-  static bool takes_partitions(const Turn& turn, const Member& member) {
-    return member.answers && !member.leaving && turn.now_ns() >= member.move_at_ns;
+  bool takes_partitions(const Turn& turn, const Member& member) {
+    return member.answers && !member.leaving &&
+           turn.now_ns() >= targets_[ps_key(member)].move_at_ns;
   }
   bool rebalance(Turn& turn);
   void offload(Turn& turn);
@@ -112,6 +122,7 @@ class Moves {
   // Moves that were cancelled while the source was lost. The source may still have the partitions
   // frozen.
   std::map<PsKey, Move> unresolved_;
+  std::map<PsKey, Target> targets_;
   uint32_t move_size_ = 4;
   int64_t move_at_ns_ = 0;     // earliest time of the next move
   uint32_t moves_failed_ = 0;  // recent failures; a success halves the number

@@ -44,21 +44,22 @@ std::string_view purpose_name(wire::Purpose purpose) {
 
 // ---- granting
 
-bool Leasing::repeat_grant(Turn& turn, Member& member, RequestId id) {
-  if (id == RequestId{} || member.granted != id) return false;
-  std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
+bool Leasing::repeat_grant(Turn& turn, const Member& member, RequestId id) {
+  const auto found = answered_.find(member.incarnation());
+  if (id == RequestId{} || found == answered_.end() || found->second.id != id) return false;
+  wire::LeaseGrant& grant = found->second.grant;
+  std::erase_if(grant.leases, [&](const wire::Lease& lease) {
     return !table_.holds(member.incarnation(), lease);
   });
-  if (member.grant.leases.empty()) return false;
+  if (grant.leases.empty()) return false;
   defended(Defence::kChiefGrantRepeated);
-  turn.send(member, member.grant, id);
+  turn.send(member, grant, id);
   return true;
 }
 
-void Leasing::answer(Turn& turn, Member& member, RequestId id, wire::LeaseGrant&& grant) {
+void Leasing::answer(Turn& turn, const Member& member, RequestId id, wire::LeaseGrant&& grant) {
   if (grant.leases.empty()) grant.retry_ns = config_.lease_retry_ns;
-  member.granted = id;
-  member.grant = grant;
+  answered_[member.incarnation()] = {id, grant};
   turn.send(member, std::move(grant), id);
 }
 
@@ -375,7 +376,7 @@ WorkEvent Leasing::count_failure(Turn& turn, const Member& member, const Error& 
 // ---- the end of leases
 
 WorkEvent Leasing::leave(Turn& turn, Member& member, bool died) {
-  member.granted = RequestId{};
+  answered_.erase(member.incarnation());
   pass_.paces().forget(member.incarnation());
   table_.leave(member.incarnation());
   const std::vector<uint32_t> held = table_.held_by(member.incarnation());

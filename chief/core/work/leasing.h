@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "chief/core/turn.h"
@@ -38,7 +39,7 @@ class Leasing {
   /// Answers a repeated request again, with those of its leases that the worker still holds.
   /// Returns false, and sends nothing, if `id` is not the newest answered request or none of its
   /// leases is held.
-  bool repeat_grant(Turn& turn, Member& member, RequestId id);
+  bool repeat_grant(Turn& turn, const Member& member, RequestId id);
   /// Adds up to `wanted` leases on free shards to `grant`. If no shard is free then, may add one
   /// backup lease. `base`: the steps of the job so far. `predicting`: shards far ahead of the first
   /// one that has not ended are not leased. Errors: those of Pass::extend(); `grant` may have
@@ -46,7 +47,7 @@ class Leasing {
   Result<void> grant(Turn& turn, const Member& member, uint32_t wanted, const StepBase& base,
                      bool predicting, wire::LeaseGrant& grant);
   /// Answers a request.
-  void answer(Turn& turn, Member& member, RequestId id, wire::LeaseGrant&& grant);
+  void answer(Turn& turn, const Member& member, RequestId id, wire::LeaseGrant&& grant);
 
   /// Handle reports. `working`: leases are valid. `stopping`: a stop was requested, so leases of an
   /// earlier chief are not registered.
@@ -100,6 +101,12 @@ class Leasing {
   bool is_suspect(uint32_t shard) const { return table_.entry(shard).failures > 0; }
   void revoke(Turn& turn, uint32_t shard, Incarnation worker);
 
+  /// The newest answered request of a worker.
+  struct Answered {
+    RequestId id{};
+    wire::LeaseGrant grant;
+  };
+
   const ChiefConfig& config_;
   Membership& members_;
   Pass& pass_;
@@ -109,6 +116,7 @@ class Leasing {
   EvaluationRun& evaluation_;
   PredictionRun& prediction_;
   Clocks& clocks_;
+  std::map<Incarnation, Answered> answered_;
 };
 
 }  // namespace downpour::chief
