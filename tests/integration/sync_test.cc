@@ -1,14 +1,17 @@
 // Synchronous training with real processes: the same predictions, bit for bit, for any number of
 // workers, threads and ps, and after the death of a worker or of a ps.
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "shared/base/rng.h"
+#include "shared/plan/shard.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -16,17 +19,19 @@ namespace {
 
 constexpr int kRecords = 8000;
 
-/// Writes records with three categories and a number, whose label depends on all of them.
+/// Returns a record with three categories and a number, whose label depends on all of them.
+std::string random_record(Rng& rng) {
+  const auto a = int(rng.below(20)), b = int(rng.below(20)), c = int(rng.below(7));
+  const int x = int(rng.below(1000));
+  const bool positive = (a * 7 + b * 3 + c * 11 + x / 100) % 10 < 4;
+  return std::string(positive ? "1" : "0") + ",a" + std::to_string(a) + ",b" + std::to_string(b) +
+         ",c" + std::to_string(c) + ",0." + std::to_string(1000 + x) + "\n";
+}
+
 void write_data(const ScratchDir& dir) {
   Rng rng(5);
   std::string text = "label,a,b,c,x\n";
-  for (int i = 0; i < kRecords; ++i) {
-    const auto a = int(rng.below(20)), b = int(rng.below(20)), c = int(rng.below(7));
-    const int x = int(rng.below(1000));
-    const bool positive = (a * 7 + b * 3 + c * 11 + x / 100) % 10 < 4;
-    text += std::string(positive ? "1" : "0") + ",a" + std::to_string(a) + ",b" +
-            std::to_string(b) + ",c" + std::to_string(c) + ",0." + std::to_string(1000 + x) + "\n";
-  }
+  for (int i = 0; i < kRecords; ++i) text += random_record(rng);
   dir.write("data.csv", text);
 }
 
@@ -66,7 +71,66 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
   return predicted.out;
 }
 
+/// Trains an epoch on `records` with `replicas` replicas. Each file is a shard, and step k applies
+/// the records from 256 k on. Returns the predictions.
+std::vector<double> predictions_of_steps(const ScratchDir& dir, uint64_t seed, uint32_t replicas,
+                                         const std::vector<std::string>& records) {
+  const std::string run = "r" + std::to_string(replicas) + "-" + std::to_string(seed);
+  const size_t batch = 256 / replicas, shards = (records.size() + batch - 1) / batch;
+  std::filesystem::create_directory(dir / run);
+  for (size_t place = 0; place < shards; ++place) {
+    std::string text;
+    for (size_t i = place * batch; i < std::min(records.size(), (place + 1) * batch); ++i)
+      text += records[i];
+    const uint32_t file = plan::order_at(seed, 0, uint32_t(shards), uint32_t(place));
+    dir.write(run + "/" + std::to_string(100 + file) + ".csv", text);
+  }
+  const std::string size = std::to_string(batch);
+  dir.write(run + ".toml",
+            "run_dir = \"" + run + "-run\"\nseed = " + std::to_string(seed) +
+                "\npartitions = 16\ndata = { source = \"" + run +
+                "/*.csv\", shuffle = \"off\", columns = [\"label\", \"a\", \"b\", \"c\", \"x\"] }\n"
+                "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16] }\n"
+                "optimizer = { type = \"sgd\", learning_rate = 0.5 }\n"
+                "train = { mode = \"sync\", replicas = " +
+                std::to_string(replicas) + ", batch_size = " + size + " }\n");
+  const Ended trained =
+      Program("downpour", {"train", dir / (run + ".toml"), "--quiet"}, dir.path()).wait(60);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  const Ended predicted =
+      Program("downpour", {"predict", dir / run + "-run", "--data", dir / "all.csv"}, dir.path())
+          .wait(60);
+  INFO(predicted.err);
+  REQUIRE(predicted.status == 0);
+  std::istringstream lines(predicted.out);
+  std::vector<double> predictions;
+  for (double prediction = 0; lines >> prediction;) predictions.push_back(prediction);
+  return predictions;
+}
+
 }  // namespace
+
+TEST_CASE(
+    "four replicas with batches of 64 train like one with batches of 256, and so in a short step",
+    "[integration]") {
+  const ScratchDir dir;
+  Rng rng(6);
+  std::vector<std::string> records(1003);
+  std::string all;
+  for (std::string& record : records) all += record = random_record(rng);
+  dir.write("all.csv", all);
+  for (const uint64_t seed : {1, 2, 3}) {
+    CAPTURE(seed);
+    const auto one = predictions_of_steps(dir, seed, 1, records);
+    const auto four = predictions_of_steps(dir, seed, 4, records);
+    REQUIRE(one.size() == records.size());
+    REQUIRE(four.size() == records.size());
+    double largest = 0;
+    for (size_t i = 0; i < one.size(); ++i) largest = std::max(largest, std::abs(one[i] - four[i]));
+    CHECK(largest < 1e-5);
+  }
+}
 
 TEST_CASE("synchronous training gives the same model for any number of processes",
           "[integration]") {
