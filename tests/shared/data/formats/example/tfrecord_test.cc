@@ -3,7 +3,7 @@
 
 #include "shared/base/rng.h"
 #include "shared/data/formats/sniff.h"
-#include "tests/shared/data/tfrecord_support.h"
+#include "tests/shared/data/formats/example/tfrecord_support.h"
 
 namespace downpour::data {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "tests/shared/data/tfrecord_support.h"
+#include "tests/shared/data/formats/example/tfrecord_support.h"
 
 namespace downpour::data {
 

@@ -2,7 +2,7 @@
 #include "shared/base/units.h"
 #include "shared/data/bytes/file.h"
 #include "shared/data/formats/sniff.h"
-#include "tests/shared/data/tfrecord_support.h"
+#include "tests/shared/data/formats/example/tfrecord_support.h"
 #include "tests/support/arrays.h"
 #include "tests/support/memory_limit.h"
 #include "tests/support/stub_store.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "shared/base/hash.h"
-#include "tests/shared/data/transform_support.h"
+#include "tests/shared/data/values/transform_support.h"
 
 namespace downpour::data {
 namespace {

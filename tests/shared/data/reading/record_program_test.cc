@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "shared/data/reading/record_cache.h"
+#include "tests/shared/data/formats/example/tfrecord_support.h"
 #include "tests/shared/data/support.h"
-#include "tests/shared/data/tfrecord_support.h"
 
 namespace downpour::data {
 namespace {

@@ -1,6 +1,6 @@
 // tf.train.Example and serialized tensors: parsing of values, and malformed records.
 #include "shared/base/rng.h"
-#include "tests/shared/data/tfrecord_support.h"
+#include "tests/shared/data/formats/example/tfrecord_support.h"
 
 namespace downpour::data {
 namespace {

@@ -7,7 +7,7 @@
 #include "shared/base/rng.h"
 #include "shared/data/values/number_ops.h"
 #include "shared/data/values/quantiles.h"
-#include "tests/shared/data/transform_support.h"
+#include "tests/shared/data/values/transform_support.h"
 
 namespace downpour::data {
 namespace {
