@@ -40,6 +40,20 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   }
 }
 
+/// Returns the targets and weights of a model that is not yet complete.
+data::Roles roles_of(const ModelSpec& model) {
+  data::Roles roles;
+  if (!model.preset.empty()) {
+    const std::string& target = model.options.target;
+    roles.targets = {target.empty() ? "label" : target};
+  }
+  for (const OutputSpec& output : model.outputs) {
+    roles.targets.push_back(output.target);
+    if (!output.weights.empty()) roles.weights.push_back(output.weights);
+  }
+  return roles;
+}
+
 bool needs_a_look(const DataSpec& data) {
   if (data.format == DataFormat::kAuto) return true;
   if (data.fields.empty()) return has_named_columns(data.format) || traits_of(data.format).typed;
@@ -87,7 +101,7 @@ Environment process_environment() {
 Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data) && !job.data.source.is_program() && job.data.program.empty()) {
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
-    auto found = data::sniff(files.front().path, job.data);
+    auto found = data::sniff(files.front().path, job.data, roles_of(job.model));
     if (found) {
       sniffed = found->reason;
       fill_from(*found, job.data);

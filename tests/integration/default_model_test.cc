@@ -36,7 +36,7 @@ Json train_and_evaluate(const ScratchDir& dir, const std::string& train, const s
 /// Writes houses: a price of about 300,000 with noise of 10,000, from the area (long-tailed), the
 /// age (an integer) and the district. The best possible RMSE is 10,000; a constant has about
 /// 90,000.
-void write_houses(const std::string& path, uint64_t seed, bool sorted) {
+void write_houses(const std::string& path, uint64_t seed, bool sorted, bool price_first = false) {
   Rng rng(seed);
   std::vector<std::pair<double, std::string>> rows;
   for (int i = 0; i < 6000; ++i) {
@@ -45,14 +45,15 @@ void write_houses(const std::string& path, uint64_t seed, bool sorted) {
     const double price = 150'000 + 60'000 * std::log(area / 20) +
                          (age < 10 ? 80'000 : 40'000 * std::cos(double(age) / 8)) +
                          15'000 * double(district * 7 % 12) + 10'000 * rng.normal();
-    std::string row = std::to_string(area) + "," + std::to_string(age) + ",d" +
-                      std::to_string(district) + "," + std::to_string(price) + "\n";
-    rows.emplace_back(price, std::move(row));
+    const std::string house =
+        std::to_string(area) + "," + std::to_string(age) + ",d" + std::to_string(district);
+    rows.emplace_back(price, price_first ? std::to_string(price) + "," + house
+                                         : house + "," + std::to_string(price));
   }
   if (sorted) std::sort(rows.begin(), rows.end());
   std::ofstream out(path);
-  out << "area,age,district,price\n";
-  for (const auto& [price, row] : rows) out << row;
+  out << (price_first ? "price,area,age,district\n" : "area,age,district,price\n");
+  for (const auto& [price, row] : rows) out << row << "\n";
 }
 
 TEST_CASE("a regression without a job is close to the best possible, also on a sorted file",
@@ -66,6 +67,27 @@ TEST_CASE("a regression without a job is close to the best possible, also on a s
     const Json metrics = train_and_evaluate(dir, dir / train, dir / "test.csv");
     CHECK(metrics["rmse"].get<double>() < 12'500);
   }
+}
+
+TEST_CASE("a job that names only data and target trains on the target's own values",
+          "[integration]") {
+  const ScratchDir dir;
+  write_houses(dir / "houses.csv", 1, false, /*price_first=*/true);
+  dir.write(
+      "job.toml",
+      "run_dir = \"run\"\ndata = { source = \"houses.csv\" }\n"
+      "model = { preset = \"wide_deep\", target = \"price\", loss = \"squared\", bins = 16 }\n"
+      "train = { epochs = 5, batch_size = 64 }\neval = { holdout = 0.1 }\n");
+  const Ended trained =
+      Program("downpour", {"train", dir / "job.toml", "--log-format", "json"}, dir.path())
+          .wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  const size_t last = trained.err.rfind("\"rmse\":");
+  REQUIRE(last != std::string::npos);
+  const double rmse = std::stod(trained.err.substr(last + 7));
+  CHECK(rmse > 9'000);
+  CHECK(rmse < 20'000);
 }
 
 TEST_CASE("classes without a job: three classes of numbers that no plane separates",

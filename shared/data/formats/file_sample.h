@@ -25,19 +25,27 @@ struct Sniffed {
   Result<FileFacts> facts;
 };
 
+/// The fields with a role in a model that does not follow from their values. Detection declares
+/// them without transforms.
+struct Roles {
+  std::vector<std::string> targets;
+  std::vector<std::string> weights;  // sample weights
+};
+
 /// The decompressed beginning of a file, kSampleBytes long. Reads the file when text() or lines()
 /// is first called.
 class FileSample {
  public:
-  /// `declared` are the settings that the job has already: delimiter, header, skip_lines and
-  /// quoted_newlines.
-  FileSample(std::string path, const DataSpec& declared)
-      : path_(std::move(path)), declared_(declared) {}
+  /// `declared` are the settings that the job has already: delimiter, header, columns, skip_lines
+  /// and quoted_newlines.
+  FileSample(std::string path, const DataSpec& declared, const Roles& roles)
+      : path_(std::move(path)), declared_(declared), roles_(roles) {}
   FileSample(const FileSample&) = delete;
   FileSample& operator=(const FileSample&) = delete;
 
   const std::string& path() const { return path_; }
   const DataSpec& declared() const { return declared_; }
+  const Roles& roles() const { return roles_; }
   /// Returns the bytes; empty if the file can't be read.
   std::string_view text();
   /// Returns the lines after the skipped ones, without blank lines and line breaks. Empty if the
@@ -55,6 +63,7 @@ class FileSample {
 
   const std::string path_;
   const DataSpec& declared_;
+  const Roles& roles_;
   bool is_read_ = false;
   std::optional<Error> error_;
   std::string text_;

@@ -45,8 +45,8 @@ Error unknown_format(FileSample& file) {
 
 }  // namespace
 
-Sniffed recognize(const std::string& path, const DataSpec& declared) {
-  FileSample file(path, declared);
+Sniffed recognize(const std::string& path, const DataSpec& declared, const Roles& roles) {
+  FileSample file(path, declared, roles);
   for (const Format* format : kFormatTable) {
     if (format->sniff == nullptr) continue;
     std::optional<Sniffed> found = format->sniff(file);
@@ -57,8 +57,8 @@ Sniffed recognize(const std::string& path, const DataSpec& declared) {
   return {.facts = unknown_format(file)};
 }
 
-Result<FileFacts> sniff(const std::string& path, const DataSpec& declared) {
-  return recognize(path, declared).facts;
+Result<FileFacts> sniff(const std::string& path, const DataSpec& declared, const Roles& roles) {
+  return recognize(path, declared, roles).facts;
 }
 
 }  // namespace downpour::data

@@ -112,14 +112,13 @@ size_t choose_target(const std::vector<std::string>& names, const std::vector<Co
 void describe_target(const std::string& name, const Column& column, FileFacts& facts,
                      std::string& note) {
   FieldSpec field{.name = name};
-  facts.target = name;
+  uint32_t classes = 2;
   if (column.is_numeric()) {
-    facts.classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
-    if (facts.classes > 2) field.type = FieldType::kInt64;
+    classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
+    if (classes > 2) field.type = FieldType::kInt64;
   } else {
     // Of two texts, the rarer one is the positive class. Of more, the most frequent one is, and all
     // others are the negative class.
-    facts.classes = 2;
     std::string rare, frequent;
     for (const auto& [text, count] : column.texts) {
       if (rare.empty() || count < column.texts.at(rare)) rare = text;
@@ -132,6 +131,7 @@ void describe_target(const std::string& name, const Column& column, FileFacts& f
             column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other values")
                                     : "");
   }
+  if (facts.target.empty()) facts.target = name, facts.classes = classes;
   facts.fields.push_back(std::move(field));
 }
 

@@ -1,7 +1,9 @@
 // Column analysis of a sample: derives the field to declare for each column, and finds the target.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,10 +53,18 @@ std::optional<FieldSpec> id_field_of(const std::string& name, const Column& colu
 /// none.
 constexpr size_t kNoTargetName = SIZE_MAX;
 size_t target_rank(const std::string& name);
-/// Returns the index of the column to predict. `why` gets the reason.
+/// Returns those of `names` for which `has(name)`.
+template <typename Has>
+std::vector<std::string> present(const std::vector<std::string>& names, Has&& has) {
+  std::vector<std::string> found;
+  std::ranges::copy_if(names, std::back_inserter(found), has);
+  return found;
+}
+/// Returns the index of the column to predict, if the job names none. `why` gets the reason.
 size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
                      bool header, std::string& why);
-/// Adds the target's field and number of classes to `facts`. `note` gets the meaning of its values.
+/// Adds the field of a target to `facts`. The first call sets the target and its number of classes.
+/// `note` gets the meaning of its values.
 void describe_target(const std::string& name, const Column& column, FileFacts& facts,
                      std::string& note);
 

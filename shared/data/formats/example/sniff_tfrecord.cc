@@ -109,7 +109,9 @@ std::string target_of(const std::map<std::string, Feature>& features, size_t rec
   return flags.size() == 1 ? flags[0] : "";
 }
 
-Result<FileFacts> frame_facts(std::string_view text, const std::string& path) {
+Result<FileFacts> frame_facts(FileSample& file) {
+  const std::string_view text = file.text();
+  const std::string& path = file.path();
   const size_t filled = text.size();
   std::map<std::string, Feature> features;
   size_t records = 0, at = 0;
@@ -146,21 +148,33 @@ Result<FileFacts> frame_facts(std::string_view text, const std::string& path) {
   }
   FileFacts facts{.format = kFrameFormat, .record = "example"};
   std::string why, note, left_out;
-  facts.target = target_of(features, records, why);
+  const auto is_single = [&](const std::string& name) {
+    const auto feature = features.find(name);
+    return feature != features.end() && feature->second.most == 1 &&
+           feature->second.records == records;
+  };
+  std::vector<std::string> targets = present(file.roles().targets, is_single);
+  if (!targets.empty()) {
+    why = "by the job";
+  } else if (std::string guess = target_of(features, records, why); !guess.empty()) {
+    targets = {std::move(guess)};
+  }
   size_t numeric = 0, keys = 0;
   for (const auto& [name, feature] : features) {
-    if (name == facts.target) continue;
-    const std::optional<FieldSpec> field = field_of_feature(name, feature, records);
+    if (std::ranges::count(targets, name) > 0) continue;
+    std::optional<FieldSpec> field = field_of_feature(name, feature, records);
     if (!field) {
       left_out += (left_out.empty() ? "" : ", ") + name;
       continue;
     }
+    if (std::ranges::count(file.roles().weights, name) > 0) field->transform.clear();
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
   std::string target = "; no feature is clearly the target: set model.target";
-  if (!facts.target.empty()) {
-    describe_target(facts.target, features.at(facts.target).column, facts, note);
+  for (const std::string& name : targets)
+    describe_target(name, features.at(name).column, facts, note);
+  if (!targets.empty()) {
     target = str("; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
   }
   facts.reason = str("tfrecord: tf.train.Example, ", numeric, " numeric features, ", keys,
@@ -172,7 +186,7 @@ Result<FileFacts> frame_facts(std::string_view text, const std::string& path) {
 
 std::optional<Sniffed> sniff_frames(FileSample& file) {
   if (!is_tfrecord(file.text())) return std::nullopt;
-  return Sniffed{kFrameFormat, frame_facts(file.text(), file.path())};
+  return Sniffed{kFrameFormat, frame_facts(file)};
 }
 
 }  // namespace downpour::data

@@ -92,7 +92,9 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
   return field;
 }
 
-Result<FileFacts> json_facts(const std::vector<std::string_view>& lines, const std::string& path) {
+Result<FileFacts> json_facts(FileSample& file) {
+  const std::vector<std::string_view>& lines = file.lines();
+  const std::string& path = file.path();
   std::map<std::string, Member> members;
   size_t objects = 0;
   bool has_long_lines = false;
@@ -117,25 +119,37 @@ Result<FileFacts> json_facts(const std::vector<std::string_view>& lines, const s
   FileFacts facts{.format = kJsonFormat};
   std::string left_out, note;
   size_t numeric = 0, keys = 0;
-  for (const auto& [name, member] : members) {
-    if (!member.list && !member.odd && member.lines == objects &&
-        target_rank(name) < target_rank(facts.target))
-      facts.target = name;
+  const auto is_single = [&](const std::string& name) {
+    const auto member = members.find(name);
+    return member != members.end() && !member->second.list && !member->second.odd &&
+           member->second.lines == objects;
+  };
+  std::vector<std::string> targets = present(file.roles().targets, is_single);
+  const bool known = !targets.empty();
+  if (!known) {
+    std::string guess;
+    for (const auto& [name, member] : members) {
+      if (is_single(name) && target_rank(name) < target_rank(guess)) guess = name;
+    }
+    if (!guess.empty()) targets = {guess};
   }
   for (const auto& [name, member] : members) {
-    if (name == facts.target) continue;
-    const std::optional<FieldSpec> field = field_of_member(name, member, objects);
+    if (std::ranges::count(targets, name) > 0) continue;
+    std::optional<FieldSpec> field = field_of_member(name, member, objects);
     if (!field) {
       left_out += (left_out.empty() ? "" : ", ") + name;
       continue;
     }
+    if (std::ranges::count(file.roles().weights, name) > 0) field->transform.clear();
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
   std::string target = "; no member is clearly the target: set model.target";
-  if (!facts.target.empty()) {
-    describe_target(facts.target, members.at(facts.target).column, facts, note);
-    target = str("; target \"", facts.target, "\" (by its name; ", said(facts.classes), note, ")");
+  for (const std::string& name : targets)
+    describe_target(name, members.at(name).column, facts, note);
+  if (!targets.empty()) {
+    target = str("; target \"", facts.target, "\" (by ", known ? "the job; " : "its name; ",
+                 said(facts.classes), note, ")");
   }
   facts.reason = str("jsonl: ", numeric, " numeric members, ", keys, " key members",
                      left_out.empty() ? "" : str(", ignored: ", left_out), target);
@@ -146,7 +160,7 @@ Result<FileFacts> json_facts(const std::vector<std::string_view>& lines, const s
 
 std::optional<Sniffed> sniff_json_lines(FileSample& file) {
   if (file.lines().empty() || file.lines()[0].front() != '{') return std::nullopt;
-  return Sniffed{kJsonFormat, json_facts(file.lines(), file.path())};
+  return Sniffed{kJsonFormat, json_facts(file)};
 }
 
 }  // namespace downpour::data

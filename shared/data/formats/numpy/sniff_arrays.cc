@@ -82,34 +82,51 @@ Result<FileFacts> sniff_matrix(const SourceArray& source, const std::string& pat
   return facts;
 }
 
-Result<FileFacts> array_facts(const std::string& path, DataFormat format) {
+Result<FileFacts> array_facts(FileSample& file, DataFormat format) {
+  const std::string& path = file.path();
   DataSpec all{.format = format};
   DP_TRY(const std::vector<SourceArray> arrays, open_arrays(all, path));
   if (arrays.front().name.empty()) return sniff_matrix(arrays.front(), path);
   FileFacts facts{.format = all.format, .records_estimated = arrays.front().array.rows};
   std::vector<std::string> names;
-  size_t target = arrays.size();
   for (const SourceArray& source : arrays) {
-    std::string name = source.name;
-    if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    names.push_back(name);
-    if (source.array.row_elements == 1 &&
-        target_rank(name) < (target == arrays.size() ? kNoTargetName : target_rank(names[target])))
-      target = names.size() - 1;
+    names.push_back(source.name);
+    if (names.back().ends_with(".npy")) names.back().resize(names.back().size() - 4);
+  }
+  const auto index_of = [&](const std::string& name) {
+    return size_t(std::ranges::find(names, name) - names.begin());
+  };
+  const auto is_single = [&](const std::string& name) {
+    const size_t i = index_of(name);
+    return i < names.size() && arrays[i].array.row_elements == 1;
+  };
+  std::vector<std::string> targets = present(file.roles().targets, is_single);
+  const bool known = !targets.empty();
+  if (!known) {
+    std::string guess;
+    for (const std::string& name : present(names, is_single)) {
+      if (target_rank(name) < target_rank(guess)) guess = name;
+    }
+    if (!guess.empty()) targets = {guess};
   }
   std::string said_target = "; no array is clearly the target: set model.target";
   std::string list, note;
   for (size_t i = 0; i < arrays.size(); ++i) {
     list += (i > 0 ? ", " : "") + names[i];
-    if (i == target) continue;
+    if (std::ranges::count(targets, names[i]) > 0) continue;
     DP_TRY(FieldSpec field, field_of_array(names[i], arrays[i]));
+    if (std::ranges::count(file.roles().weights, names[i]) > 0) field.transform.clear();
     facts.fields.push_back(std::move(field));
   }
-  if (target < arrays.size()) {
-    DP_TRY(const Column column, look_at(arrays[target], 0));
-    describe_target(names[target], column, facts, note);
-    if (!arrays[target].array.type.is_integer()) facts.fields.back().type = FieldType::kFloat32;
-    said_target = str("; target \"", names[target], "\" (by its name; ", said(facts.classes), ")");
+  for (const std::string& name : targets) {
+    const SourceArray& source = arrays[index_of(name)];
+    DP_TRY(const Column column, look_at(source, 0));
+    describe_target(name, column, facts, note);
+    if (!source.array.type.is_integer()) facts.fields.back().type = FieldType::kFloat32;
+  }
+  if (!targets.empty()) {
+    said_target = str("; target \"", facts.target, "\" (by ", known ? "the job; " : "its name; ",
+                      said(facts.classes), ")");
   }
   facts.reason =
       str(traits_of(format).name, ": ", arrays.front().array.rows, " rows of ", list, said_target);
@@ -121,7 +138,7 @@ Result<FileFacts> array_facts(const std::string& path, DataFormat format) {
 std::optional<Sniffed> sniff_arrays(FileSample& file) {
   if (!names_arrays(DataSpec{}, file.path())) return std::nullopt;
   const DataFormat format = file.path().ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
-  return Sniffed{format, array_facts(file.path(), format)};
+  return Sniffed{format, array_facts(file, format)};
 }
 
 }  // namespace downpour::data

@@ -164,12 +164,16 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
 
   std::vector<Column> columns;
   for (size_t i = 0; i < width; ++i) columns.push_back(look_at(rows, i, 1));
-  facts.header = file.declared().header || begins_with_header(rows, columns);
+  const std::vector<std::string>& declared = file.declared().columns;
+  facts.header = file.declared().header || (declared.empty() && begins_with_header(rows, columns));
   if (!facts.header) {
     for (size_t i = 0; i < width; ++i) columns[i] = look_at(rows, i, 0);
   }
-  for (size_t i = 0; i < width; ++i)
-    facts.columns.push_back(facts.header && !rows[0][i].empty() ? rows[0][i] : unnamed_column(i));
+  for (size_t i = 0; i < width; ++i) {
+    facts.columns.push_back(facts.header && !rows[0][i].empty()    ? rows[0][i]
+                            : !facts.header && i < declared.size() ? declared[i]
+                                                                   : unnamed_column(i));
+  }
   if (const std::string* name = first_repeated(facts.columns)) {
     return Error{
         ErrorCode::kBadData,
@@ -177,23 +181,40 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
         file.path(), "give each column a unique name"};
   }
   std::string why, note;
-  const size_t target = choose_target(facts.columns, columns, facts.header, why);
-  if (!facts.header) facts.columns[target] = "label";
+  const auto is_column = [&](const std::string& name) {
+    return std::ranges::count(facts.columns, name) > 0;
+  };
+  std::vector<std::string> targets = present(file.roles().targets, is_column);
+  if (targets.empty()) {
+    const bool named = facts.header || !declared.empty();
+    std::string& guess = facts.columns[choose_target(facts.columns, columns, named, why)];
+    if (!named) guess = "label";
+    targets = {guess};
+  } else {
+    why = "by the job";
+  }
 
   std::set<std::string> marks;
   size_t numeric = 0, categorical = 0, text = 0;
   for (size_t i = 0; i < width; ++i) {
     for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
     // Nothing is known about a column without values.
-    if (i == target || columns[i].cells == 0) continue;
-    facts.fields.push_back(field_of(facts.columns[i], columns[i]));
-    if (auto ids = id_field_of(facts.columns[i], columns[i]);
-        ids && std::ranges::count(facts.columns, ids->name) == 0)
+    const std::string& name = facts.columns[i];
+    if (std::ranges::count(targets, name) > 0 || columns[i].cells == 0) continue;
+    if (std::ranges::count(file.roles().weights, name) > 0) {
+      facts.fields.push_back({.name = name});
+      continue;
+    }
+    facts.fields.push_back(field_of(name, columns[i]));
+    if (auto ids = id_field_of(name, columns[i]); ids && !is_column(ids->name))
       facts.fields.push_back(*std::move(ids));
     (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
   }
   facts.missing.assign(marks.begin(), marks.end());
-  describe_target(facts.columns[target], columns[target], facts, note);
+  for (const std::string& name : targets) {
+    const auto i = size_t(std::ranges::find(facts.columns, name) - facts.columns.begin());
+    describe_target(name, columns[i], facts, note);
+  }
   facts.reason = str(
       traits_of(facts.format).name, facts.header ? " with header" : " without header", ": ",
       numeric, " numeric, ", categorical, " categorical", text > 0 ? str(", ", text, " text") : "",

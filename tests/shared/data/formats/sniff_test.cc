@@ -1,6 +1,8 @@
 // sniff: the detected format, fields and target of files, and that the proposal can be read.
 #include "shared/data/formats/sniff.h"
 
+#include <map>
+
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -132,6 +134,46 @@ TEST_CASE("sniff: of several names that targets have, the most usual one is the 
                                    "\n"))
             .value()
             .target == "label");
+}
+
+TEST_CASE("sniff: targets and weights that a job names are declared without transforms", "[data]") {
+  const ScratchDir dir;
+  std::string table = "x,price,w,label\n", lines;
+  for (int i = 0; i < 100; ++i) {
+    table += str(i, ",", i % 10, ",", i, ".5,", i % 2, "\n");
+    lines += str("{\"x\": ", i, ", \"price\": ", i % 10, ", \"w\": ", i, ".5, \"label\": ", i % 2,
+                 "}\n");
+  }
+  const Roles roles{.targets = {"price", "absent"}, .weights = {"w"}};
+  for (const std::string& path : {dir.write("f.csv", table), dir.write("f.jsonl", lines)}) {
+    CAPTURE(path);
+    const FileFacts facts = sniff(path, {}, roles).value();
+    CHECK(facts.target == "price");
+    CHECK(facts.classes == 10);
+    CHECK_THAT(facts.reason, Contains("target \"price\" (by the job; 10 classes)"));
+    std::map<std::string, size_t> transforms;
+    for (const FieldSpec& field : facts.fields) transforms[field.name] = field.transform.size();
+    CHECK(transforms["x"] == 1);
+    CHECK(transforms["label"] == 1);  // an input now
+    CHECK(transforms.contains("price"));
+    CHECK(transforms["price"] == 0);
+    CHECK_FALSE(transforms.contains("price_id"));
+    CHECK(transforms.contains("w"));
+    CHECK(transforms["w"] == 0);
+    CHECK(sniff(path, {}, {.targets = {"absent"}}).value().target == "label");
+  }
+}
+
+TEST_CASE("sniff: columns that a job declares have its names", "[data]") {
+  const ScratchDir dir;
+  const std::string path = dir.write("f.csv", "0,1.5,a\n1,2.5,b\n0,3.5,a\n");
+  DataSpec declared;
+  declared.columns = {"flag", "x", "y"};
+  const FileFacts facts = sniff(path, declared).value();
+  CHECK(facts.columns == declared.columns);
+  CHECK_FALSE(facts.header);
+  CHECK(facts.target == "y");  // by its name
+  CHECK(sniff(path, declared, {.targets = {"flag"}}).value().target == "flag");
 }
 
 TEST_CASE("sniff: a header may lack a name, but not repeat one", "[data]") {

@@ -368,6 +368,11 @@ TEST_CASE("sniff: detects a TFRecord file by its first header, and fields by the
   std::vector<std::string> names;
   for (const FieldSpec& field : facts.fields) names.push_back(field.name);
   CHECK(names == std::vector<std::string>{"bag", "city", "price", "user", "vector", "label"});
+  const FileFacts priced = sniff(dir.path() + "/f", {}, {.targets = {"price"}}).value();
+  CHECK(priced.target == "price");
+  CHECK(priced.classes == 0);
+  CHECK(priced.fields.back().name == "price");
+  CHECK(priced.fields.back().transform.empty());
   auto plan = example_plan(dir.write("g", text));
   plan->data.fields = facts.fields;
   plan->layout = {.floats = {{"price", 1}, {"vector", 3}, {"label", 1}},
