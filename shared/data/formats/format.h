@@ -83,15 +83,10 @@ extern const Format kArrays, kFrames, kImages, kJsonLines, kSparseLines, kTables
 /// no functions.
 inline constexpr Format kUndecided;
 /// All layouts, in the order of the enum.
-inline constexpr std::array<const Format*, size_t(RecordLayout::kLast) + 1> kFormatTable = {
-    &kUndecided, &kArrays, &kFrames, &kImages, &kJsonLines, &kSparseLines, &kTables};
-
-constexpr bool format_table_is_complete() {
-  for (const Format* format : kFormatTable)
-    if (format == nullptr) return false;
-  return true;
-}
-static_assert(format_table_is_complete(), "kFormatTable needs one entry per RecordLayout");
+inline constexpr auto kFormatTable = std::to_array<const Format*>(
+    {&kUndecided, &kArrays, &kFrames, &kImages, &kJsonLines, &kSparseLines, &kTables});
+static_assert(kFormatTable.size() == size_t(RecordLayout::kLast) + 1,
+              "kFormatTable needs one entry per RecordLayout");
 
 /// Returns the functions of a format.
 inline const Format& format_of(DataFormat format) {
