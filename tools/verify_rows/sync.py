@@ -1,0 +1,84 @@
+"""Synchronous training: the same model however many processes compute it, and its rate against asynchronous training."""
+import gzip
+import os
+import signal
+import time
+
+from .frame import Broken, at_least, figure, is_true, median, row
+from .lab import descendants, outputs
+
+ROW_SAME, ROW_RATE = "sync-same", "sync-rate"
+SYNC = ("--set", "train.mode=sync", "--set", "train.replicas=4")
+PROCESSES = {f"{workers} workers, {ps} ps": ("--workers", workers, "--ps", ps) for workers in (1, 2, 3) for ps in (1, 2)}
+JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
+
+
+def _unpacked(lab, name):
+    """Unpacks a file of data into the row's folder, because only an uncompressed file is cut into shards."""
+    path = lab.row_folder(ROW_SAME) / name.removesuffix(".gz").split("/")[-1]
+    path.write_bytes(gzip.decompress(lab.data(name).read_bytes()))
+    return path
+
+
+def _predictions(lab, data):
+    run = lab.row_folder(ROW_SAME) / "run"
+    return lab.run(ROW_SAME, [lab.program(), "predict", run, "--data", data, "--quiet"]).expect().out
+
+
+def _train_and_kill(lab, job, flags, victim):
+    """Trains, and kills a process once the first checkpoint is published."""
+    run_dir = lab.row_folder(ROW_SAME) / "run"
+    command = lab.train_command(job, run_dir, *flags, "--workers", 2, "--ps", 2, "--set", "train.checkpoint.every=20")
+    events = run_dir / "events.jsonl"
+    with lab.start(ROW_SAME, command, 300) as running:
+        while running.is_running():
+            text = events.read_text() if events.exists() and running.age_s() > 0.5 else ""
+            victims = [pid for pid, program in descendants(running.pid).items() if program == victim]
+            if '"published"' in text and len(victims) == 2:
+                os.kill(victims[0], signal.SIGKILL)
+                running.wait().expect()
+                return
+            time.sleep(0.005)
+        running.wait().expect()
+    raise Broken(f"the training had ended before a {victim} could be killed")
+
+
+@row(ROW_SAME, "synchronous training of mnist and adult: the same predictions for any number of processes, and after kills")
+def same(lab):
+    images, _ = (_unpacked(lab, f"mnist/train-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1"))
+    jobs = {"mnist, MLP": ("mnist.toml", (*SYNC, "--epochs", 1, "--set", f"data.source={images}"), lab.data("mnist/t10k-images-idx3-ubyte.gz")),
+            "adult, Wide & Deep": ("adult.toml", (*SYNC, "--epochs", 2, "--set", "data.shard_records=2000"), lab.data("adult/adult.test"))}
+    for title, (job, flags, test) in jobs.items():
+        found = {}
+        for name, processes in PROCESSES.items():
+            lab.train(ROW_SAME, job, *flags, *processes)
+            found[name] = _predictions(lab, test)
+        lab.train(ROW_SAME, job, *flags, "--threads", 2)
+        found["one process, 2 threads"] = _predictions(lab, test)
+        for victim in ("downpour-worker", "downpour-ps"):
+            _train_and_kill(lab, job, flags, victim)
+            found[f"kill -9 of a {victim}"] = _predictions(lab, test)
+        first = next(iter(found.values()))
+        other = [name for name, predictions in found.items() if predictions != first]
+        lines = first.count("\n")
+        yield is_true(f"{title}: predictions", not other and lines >= 10_000, "the same, bit for bit",
+                      f"others: {', '.join(other)}" if other else f"{lines:,} in {len(found)} runs")
+
+
+@row(ROW_RATE, "Wide & Deep, 2 ps + 2 workers: the rate of synchronous training, of the asynchronous one")
+def rate(lab):
+    """Runs both modes in turns, so that other load affects both. The medians of three turns count."""
+    train, _ = lab.synth(ROW_RATE, "train.tsv", 2_000_000 if lab.full else 1_000_000)
+    lab.synth(ROW_RATE, "test.tsv", 100_000, 1)
+    env = {**os.environ, "DOWNPOUR_SYNTH": str(train.parent)}
+    for batch, wanted in ((512, 0.6), (4096, 0.8)):
+        turns = []
+        for _ in range(3):
+            turns.append([lab.train(ROW_RATE, JOBS[batch], "--ps", 2, "--workers", 2, "--set", f"train.mode={mode}", env=env).summary()
+                          for mode in ("sync", "async")])
+        rates = [[summary["records"] / summary["train_seconds"] for summary in turn] for turn in turns]
+        sync, asynchronous = (median(list(column)) for column in zip(*rates))
+        yield at_least(f"batch {batch}: examples/s, of async", median([a / b for a, b in rates]), wanted, " x",
+                       f"{figure(sync)} of {figure(asynchronous)}; medians of 3 turns")
+        aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
+        yield at_least(f"batch {batch}: AUC - AUC of async", aucs[0] - aucs[1], -0.002, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
