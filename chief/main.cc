@@ -68,11 +68,12 @@ Result<int> run(const Flags& flags) {
   const PosixClock clock;
   chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText},
                          job);
-  chief::StartInfo info{.run_dir = job.run_dir,
-                        .train_files = uint32_t(plan.train_files.size()),
-                        .shards = plan.shards,
-                        .insecure = flags.keys.insecure,
-                        .sharding = data::sharding_text(job.data, plan.train_files)};
+  chief::StartInfo info{
+      .run_dir = job.run_dir,
+      .train_files = uint32_t(plan.train_files.size()),
+      .shards = plan.shards,
+      .insecure = flags.keys.insecure,
+      .sharding = data::sharding_text(job.data, plan.train_files, job.train.replicas)};
   info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
   info.cluster = str("listens at ", endpoint, " and waits for ", job.cluster.ps, " ps and ",

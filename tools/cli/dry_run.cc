@@ -35,8 +35,9 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
   const std::string shards = chief::shards_text(plan.shards);
   std::fprintf(out, "# Data: %s, in %s; plan %016llx\n", data::text_of(plan.train_files).c_str(),
                shards.c_str(), static_cast<unsigned long long>(plan.plan_hash));
-  std::fprintf(out, "# Reading: %s\n",
-               data::sharding_text(plan.job.data, plan.train_files).c_str());
+  std::fprintf(
+      out, "# Reading: %s\n",
+      data::sharding_text(plan.job.data, plan.train_files, plan.job.train.replicas).c_str());
   const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
   const InterleaveSpec& interleave = plan.job.data.interleave;
   if (interleave.cycle > 1) {

@@ -106,7 +106,7 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
   info.data = data::text_of(plan.train_files);
   info.train_files = uint32_t(plan.train_files.size());
   info.shards = plan.shards;
-  info.sharding = data::sharding_text(plan.job.data, plan.train_files);
+  info.sharding = data::sharding_text(plan.job.data, plan.train_files, plan.job.train.replicas);
   for (const std::string& path : plan.job.eval.source.paths)
     info.evaluation += (info.evaluation.empty() ? "" : ", ") + path;
   if (plan.job.eval.source.is_program()) info.evaluation = data::text_of(plan.eval_files);

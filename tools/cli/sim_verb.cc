@@ -313,7 +313,8 @@ int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::F
     info.data = data::text_of(simulator.plan().train_files);
     info.train_files = uint32_t(simulator.plan().train_files.size());
     info.shards = simulator.plan().shards;
-    info.sharding = data::sharding_text(simulator.plan().job.data, simulator.plan().train_files);
+    info.sharding = data::sharding_text(simulator.plan().job.data, simulator.plan().train_files,
+                                        simulator.plan().job.train.replicas);
     console.start(info);
   }
   const sim::Outcome outcome = simulator.run(flags.seed, options);

@@ -260,7 +260,7 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   const InputMemory memory = share_memory(job_, options_.process);
   cache_ = add_cache(job_, memory, readers, options_.say);
   if (options_.say && !welcome.train_files.empty())
-    options_.say(data::sharding_text(job_.data, welcome.train_files));
+    options_.say(data::sharding_text(job_.data, welcome.train_files, job_.train.replicas));
   const uint32_t threads = std::max(1U, options_.threads);
   const auto replicas = uint32_t(job_.train.replicas.value_or(0));
   const uint32_t at_once = std::min(threads, std::max({1U, job_.train.in_flight, replicas}));

@@ -122,7 +122,12 @@ plan::StreamSpec stream_spec(const DataSpec& data) {
   return {};
 }
 
-std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files,
+                          std::optional<uint64_t> replicas) {
+  if (replicas) {
+    return str("mode = \"sync\": shard i of an epoch belongs to replica i mod ", *replicas,
+               "; every record counts once per epoch");
+  }
   const auto streams = [&](const char* what) {
     return str("sharding = \"", what, "\": ", data.streams, " stream", data.streams == 1 ? "" : "s",
                ", each read by one worker at a time; ");

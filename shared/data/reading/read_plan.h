@@ -138,8 +138,9 @@ plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& fil
 /// Returns how data.sharding divides the training data into worker streams.
 plan::StreamSpec stream_spec(const DataSpec& data);
 /// Describes in one sentence which workers read which data, and how often each record counts in an
-/// epoch.
-std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files);
+/// epoch. `replicas`: those of synchronous training.
+std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files,
+                          std::optional<uint64_t> replicas = {});
 /// Returns true if records are chosen by their number, counted over all files: by skip, take and
 /// shard of the source, or because each worker stream takes every n-th record. The records of the
 /// files must then be counted first.
