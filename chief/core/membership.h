@@ -69,7 +69,8 @@ struct Member {
   std::string full_name() const { return str(name(), " (", hello.host, ", pid ", hello.pid, ")"); }
 };
 
-/// Stores the last heartbeat of a member without what was handled when it arrived.
+/// Stores a member's heartbeat for the summary, without `recent` and `loads`, which were handled on
+/// arrival, and without a histogram that is too large.
 inline void keep_last(Member& member, wire::Heartbeat&& heartbeat) {
   member.last = std::move(heartbeat);
   member.last.recent = {};

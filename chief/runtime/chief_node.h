@@ -28,7 +28,7 @@ struct ChiefOptions {
   /// Called on every turn. An error stops the job, for example after the end of a local process.
   std::function<Result<void>()> watch;
   /// Called on every turn. Returns the local ps and worker processes that have ended since the last
-  /// call, so that the chief need not wait for their silence. May be empty.
+  /// call, so that the chief need not wait for their silence. The function may be null.
   std::function<std::vector<EndedProcess>()> ended_processes;
   // Returns the time that is written into files, for information only.
   std::function<int64_t()> unix_time_s = [] { return int64_t(std::time(nullptr)); };
@@ -36,7 +36,7 @@ struct ChiefOptions {
 
 class ChiefNode final : public transport::Node {
  public:
-  /// `console` may be null. All pointers and references are borrowed. `background` publishes
+  /// `console` may be null. References and raw pointers are borrowed. `background` publishes
   /// manifests, so that a slow disk does not delay the chief's messages; null: the node starts a
   /// thread for it.
   ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config,

@@ -31,7 +31,8 @@ std::string counts_text(const wire::ShardCounts& c);
 /// Describes an account that ends inside its epoch, or before the end of all sources; otherwise
 /// empty.
 std::string partial_text(const EpochAccount& account);
-/// Returns "auc 0.9023  logloss 0.3241  (loss 0.3241, best constant 0.5512)" for every output.
+/// Returns "auc 0.9023  logloss 0.3241  (loss 0.3241, loss of the best constant
+/// 0.5512)" for every output.
 std::string evaluation_text(const Job& job, const Evaluation& evaluation);
 
 }  // namespace downpour::chief

@@ -51,15 +51,16 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode);
 Result<uint64_t> hash_of(const RunPlan& plan);
 
 /// Opens or begins the run and, for training, takes a term. `notes` receives why newer checkpoints
-/// were skipped, and which optional files could not be written. Errors: kConfig, naming each frozen
-/// key that differs with both values, or the data file that has changed within an epoch;
+/// were skipped, and which optional files could not be written. Errors: kConfig, which names the
+/// data file that has changed within an epoch, or each key that may not change, with both values;
 /// kCannotCreate, kIo, kPermission; kNoInput if there is no checkpoint for eval or predict.
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                              std::vector<std::string>* notes = nullptr);
 
-/// Returns true if a chief with this plan may restore that checkpoint: every epoch of its job is
-/// sealed in it, or it has the same plan, and its job differs from `job` only in keys that may
-/// change within an epoch. `job` null: for evaluation or prediction, where only the plan counts.
+/// Returns true if a chief with this plan may restore that checkpoint, in either case: the
+/// checkpoint seals every epoch of its own job; or it has the same plan hash, and its job differs
+/// from `job` only in keys that may change within an epoch. `job` is null for evaluations and
+/// predictions, which compare only plan hashes.
 bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const Job* job,
                const std::string& run_dir);
 

@@ -24,8 +24,8 @@ inline int usable_threads(int threads, size_t tasks) {
 #endif
 }
 
-/// Calls task(i, thread) for i in [0, count). The result of a task must not depend on the thread
-/// that runs it.
+/// Calls task(i, thread) for i in [0, count). `threads` must come from usable_threads(). The result
+/// of a task must not depend on the thread that runs it.
 template <typename Task>
 void parallel_for(int threads, size_t count, const Task& task) {
   if (threads <= 1) {

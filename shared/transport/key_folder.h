@@ -30,8 +30,8 @@ struct KeyFolder {
 Result<KeyFolder> open_key_folder(const std::string& path);
 /// Reads only the list. Errors: as above.
 Result<AllowList> read_allow_list(const std::string& folder);
-/// Returns a value that differs after each change of the list's file (from its identity and time of
-/// change). 0: the file does not exist.
+/// Returns a hash of the identity, size and time of change of the list's file, which changes
+/// whenever the file changes. 0: the file does not exist.
 uint64_t allow_list_stamp(const std::string& folder);
 /// Reads a secret file. Errors: as above.
 Result<KeyPair> read_key_file(const std::string& path);

@@ -9,7 +9,7 @@
 namespace downpour::tools {
 
 struct ReadTiming {
-  uint64_t records = 0;  // in batches
+  uint64_t records = 0;  // without filtered and dropped ones
   uint64_t bytes = 0;    // of the files
   double wall_s = 0;
   double cpu_s = 0;  // sum over the threads
@@ -20,7 +20,8 @@ struct ReadingOptions {
   uint32_t threads = 1;  // each takes the next shard, as the readers of a worker do
 };
 
-/// Opens, checks, shuffles, parses and batches all training data of a complete job, shard by shard.
+/// Opens, checks, shuffles, parses and batches all training data of a job, which has passed
+/// complete_job(), shard by shard.
 /// Errors: as plan_run() and ShardReader::next().
 Result<ReadTiming> time_reading(const Job& job, const ReadingOptions& options = {});
 

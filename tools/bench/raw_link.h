@@ -1,4 +1,5 @@
-// RawLink: exchanges bytes with another process over a bare socket, as the limit of any transport.
+// RawLink: exchanges bytes with another process over a bare socket. Its speed is an upper bound
+// for every transport.
 #pragma once
 
 #include <cstdint>

@@ -58,13 +58,12 @@ enum class FaultKind : uint8_t {
   kLostView,       // views are lost
   kLateManifest,   // writing a manifest takes one second longer
   kPoison,         // some records kill the worker that computes them, or give a loss of NaN
-  // Events of input processes. They are last, so that earlier kinds keep the values that a seed
-  // draws for them.
+  // Later kinds of `chaos`. They stand after the others, so that those keep their random draws.
   kKillInput,
   kPauseInput,
   kZombieInput,
   kSlowInput,  // from now on an input process takes twenty thousand times as long per batch
-  kLateMail,   // messages under way in a connection that breaks may still arrive
+  kLateMail,   // whole run: messages under way in a connection that breaks may still arrive
   // not part of `chaos`
   kDamage,        // a bit of the newest checkpoint flips while an older checkpoint is whole
   kReadError,     // reads of the disk fail with EIO for a while
@@ -85,7 +84,7 @@ constexpr size_t kFaultKinds = size_t(FaultKind::kCount);
 std::string_view fault_name(FaultKind kind);
 std::optional<FaultKind> parse_fault(std::string_view name);
 bool is_rate(FaultKind kind);    // a probability per message
-bool is_moment(FaultKind kind);  // an event; kinds that are neither last for the whole run
+bool is_moment(FaultKind kind);  // an event; a kind that is neither is on for the whole run
 bool in_chaos(FaultKind kind);   // part of `chaos`
 
 /// An action that happens with some probability when a message of one kind arrives:
@@ -125,7 +124,7 @@ struct FaultSpec {
 Result<FaultSpec> parse_faults(std::string_view text);
 
 /// Draws how long a fault of this kind lasts. For a kill it is the time until the process is
-/// started again.
+/// started again; for a clock, how far it jumps.
 int64_t draw_duration(FaultKind kind, Rng& rng);
 
 /// Removes the faults of input processes, for a cluster without any.

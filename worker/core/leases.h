@@ -56,10 +56,10 @@ class Leases {
   /// Returns null if the shard is not held. The pointer is valid until the shard is dropped.
   Shard* find(const wire::Lease& lease);
   Shard* find_read(uint64_t shard_read);
-  /// Returns whether the replica of a trained shard holds no earlier shard. A replica takes its
-  /// shards in ascending order.
+  /// For a shard that is leased for training: returns whether this worker holds no earlier shard of
+  /// the same replica. A replica takes its shards in ascending order.
   bool is_first(const Shard& shard) const;
-  /// Returns whether wanted(shard) holds for some trained shard.
+  /// Returns whether wanted(shard) holds for some shard that is leased for training.
   template <typename Wanted>
   bool any_trained(Wanted&& wanted) const {
     return any([&](const Shard& shard) {

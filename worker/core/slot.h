@@ -1,4 +1,5 @@
-// Slot: one batch in flight, between its pull and the last acknowledgement of its push.
+// Slot: one batch in a worker, from the moment when it is taken from its reader until every
+// partition has acknowledged it.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +41,11 @@ struct Slot {
   BatchId batch_id;
   PreparedBatchPtr batch;
   State state = State::kHeld;
-  std::vector<PullPart> pulls;   // by message of the plan
-  std::vector<Bytes> gradients;  // by message of the plan
+  std::vector<PullPart> pulls;   // by message of the batch's PullPlan
+  std::vector<Bytes> gradients;  // the same
   std::vector<OutputSums> sums;
   std::vector<PushPart> pushes;   // not answered
-  wire::PartitionSet unresolved;  // partitions that have not answered
+  wire::PartitionSet unresolved;  // partitions that have not acknowledged the batch
   bool waited = false;            // PullPolicy has held it
   int64_t pull_at_ns = 0;         // held at least until then
   uint64_t step = 0;              // synchronous training: for which the values were pulled

@@ -19,11 +19,11 @@ namespace downpour::worker {
 
 struct InputDirectoryOptions {
   bool wanted = false;     // the job has input processes
-  bool reads_here = true;  // without a live one, the worker reads itself; false: it may not
+  bool reads_here = true;  // without a live input process the worker reads the shards on its own
   uint64_t run = 0;
   uint64_t plan_hash = 0;
   int64_t first_wait_ns = 2 * kSecond;  // wait for the first one, if they are wanted
-  // An input process that failed is not asked for this time, which doubles with each failure.
+  // For how long an input process that failed is not asked. Doubles with each failure.
   int64_t suspicion_ns = 10 * kSecond;
   int64_t suspicion_ns_max = 600 * kSecond;
   // While some have failed, trials of input processes that have not delivered take at most
@@ -47,9 +47,9 @@ class InputDirectory {
   /// Chooses the input process that reads a shard, except those in `without`. Returns nothing if
   /// the worker reads it itself. Every reader chooses the same one, and it stays the same when
   /// others come and go (highest random weight). There is one more rule if the worker may read
-  /// itself and an input process has failed. Then only one reader at a time tries those that have
-  /// not delivered yet, and only rarely. So dead or hostile processes cannot hold up the other
-  /// readers.
+  /// on its own, and some input process has failed and not delivered since. Then only one reader at
+  /// a time tries those that have not delivered yet, and only rarely. So dead or hostile processes
+  /// cannot hold up the other readers.
   std::optional<wire::InputProcess> choose(int64_t now_ns, uint64_t shard,
                                            const std::vector<Incarnation>& without);
   /// Notes that it sent a batch of the job, or (`whole`) a whole shard.
@@ -61,7 +61,8 @@ class InputDirectory {
   bool is_early(int64_t now_ns);
   /// Notes that the input process did not answer or sent an invalid batch.
   void suspect(int64_t now_ns, Incarnation input, const std::string& why);
-  /// Reports, once, that this worker reads by itself because there is no input process.
+  /// Reports that this worker reads on its own, because no input process exists or can read the
+  /// shard. Reports it once until the next update() with input processes.
   void note_reads_here();
 
  private:

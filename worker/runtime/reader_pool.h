@@ -1,4 +1,5 @@
-// ReaderPool: threads that read, parse and plan shards ahead of the core, into one bounded queue.
+// ReaderPool: threads that read and parse shards and prepare the pulls of their batches, ahead of
+// the core, into one bounded queue.
 #pragma once
 
 #include <atomic>
@@ -49,7 +50,8 @@ class ReaderPool final : public Readers {
 
   void run();
   void read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link, Meter& meter);
-  /// Adds the time for which it waited for room to `waited_ns`.
+  /// Waits for room, and adds that time to `waited_ns`. Returns false if the pool closes or the
+  /// shard read was stopped.
   bool push(ReadItem&& item, int64_t& waited_ns);
   PreparedBatchPtr fresh_batch();
   bool stopped(uint64_t shard_read);
@@ -69,7 +71,7 @@ class ReaderPool final : public Readers {
   std::shared_ptr<const Placements> placements_;
   std::atomic<uint64_t> bytes_read_{0};
   std::atomic<int64_t> full_ns_{0}, reading_ns_{0}, runnable_ns_{0};
-  std::vector<std::thread> threads_;  // as many as the highest number of shards so far
+  std::vector<std::thread> threads_;  // as many as the highest ReaderLimits::shards so far
 };
 
 }  // namespace downpour::worker

@@ -23,13 +23,13 @@ struct WorkerOptions {
   std::string chief;  // endpoint of the chief
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;         // compute threads
-  uint32_t reader_threads = 0;  // 0: as the job says, otherwise tuned
+  uint32_t reader_threads = 0;  // 0: data.parallelism, or a tuned number
   bool local = false;           // started by `downpour train`: a signal stops the whole job
   bool allow_exec = false;      // the job may start programs here
   std::shared_ptr<transport::Keyring> keyring;  // for connections to input processes; null: no keys
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
-  // Limit of the rows of a pull or push. Tests make it small.
+  // Limit of the bytes of the keys, and of the values, of a pull or push. Tests make it small.
   uint64_t message_bytes_max = wire::kFrameBytesMax;
   ProcessInfo process;
   std::function<void(const std::string& line)> say;  // writes a line to the log; may be empty
@@ -80,7 +80,7 @@ class WorkerNode final : public transport::Node {
   std::unique_ptr<Computers> compute_;
   std::shared_ptr<const Placements> placements_;
   Connections connections_;
-  std::optional<ReaderTuner> tuner_;         // with the readers
+  std::optional<ReaderTuner> tuner_;         // made together with readers_
   std::shared_ptr<data::CacheStore> cache_;  // null: none
   bool said_full_ = false;
   ReaderTotals reader_totals_;

@@ -33,7 +33,7 @@ std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads);
 std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores);
 
 /// Checks the images of a checkpoint, by partition: either there are none, or every partition has a
-/// whole image followed by the images that build on it. Error kBadData otherwise.
+/// full image followed by the incremental ones that build on it. Error kBadData otherwise.
 Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images,
                           uint32_t partitions);
 

@@ -64,14 +64,15 @@ class ChiefCore {
   /// ended shards of evaluations and predictions. Batches that are trained again after the loss of
   /// a ps do not count.
   uint64_t progress() const { return lifecycle_.pass().progress(); }
-  /// Returns the floor of bounded staleness, and the shards of the training that a worker holds.
+  /// Returns the floor of bounded staleness.
   uint64_t staleness_floor() const { return lifecycle_.staleness_floor(); }
+  /// Returns the training shards that a worker holds.
   std::vector<uint32_t> training_shards(Incarnation worker) const {
     const Pass& pass = lifecycle_.pass();
     return pass.trains() ? pass.table().held_by(worker) : std::vector<uint32_t>();
   }
-  /// Returns the number of shards of a training pass; for an open stream, the maximum. For
-  /// --dry-run and messages.
+  /// Returns the number of shards of a training pass; for an open stream (pass.h), the largest
+  /// number allowed. For --dry-run and messages.
   uint32_t train_shards() const { return lifecycle_.pass().train_shards(); }
 
  private:

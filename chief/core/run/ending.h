@@ -10,8 +10,8 @@
 
 namespace downpour::chief {
 
-/// Reduces the number that a peer reports to SIGINT (2) or SIGTERM (15). A peer may report any
-/// number, but only these two request a stop.
+/// Returns SIGINT (2) or SIGTERM (15) for the signal number that a peer reports. A peer may report
+/// any number, but only these two request a stop.
 int stop_signal_from(uint32_t reported);
 /// Returns "SIGINT" or "SIGTERM".
 const char* signal_name(int signal);

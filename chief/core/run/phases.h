@@ -27,7 +27,7 @@ class Phases {
   bool reconciling() const { return phase_ == Phase::kReconciling; }
   /// Returns true while the partitions are asked what they hold.
   bool in_round() const { return reconciling() || phase_ == Phase::kCompleting; }
-  /// Returns true while shards are leased.
+  /// Returns true while the chief grants leases.
   bool leasing() const {
     return training() || phase_ == Phase::kEvaluating || phase_ == Phase::kPredicting;
   }

@@ -98,7 +98,7 @@ class SaveSchedule {
   int64_t retry_ns_;
   bool wanted_ = false;
   int64_t retry_at_ns_ = 0;  // > 0: time to retry after a failure
-  int64_t begun_ns_ = 0;     // when the newest checkpoint began
+  int64_t begun_ns_ = 0;     // when the newest checkpoint, or the training, began
   uint64_t begun_steps_ = 0;
 };
 

@@ -37,7 +37,7 @@ class Clocks {
   /// Raises the clock of a worker that gets a lease to the floor, if it is lower.
   void start(Incarnation worker);
   /// Begins a pause in which a worker gets no training lease, so that others compute its shards. It
-  /// lasts lease_stall_ns, and doubles each time, up to 64 times.
+  /// lasts lease_stall_ns, and each later pause twice as long, up to 64 * lease_stall_ns.
   void pause(int64_t now_ns, Incarnation worker);
   /// Returns false during a pause of the worker.
   bool may_lease(int64_t now_ns, Incarnation worker) const;
@@ -48,7 +48,7 @@ class Clocks {
   std::optional<uint64_t> raise(int64_t now_ns, const LeaseTable& table);
   /// Returns the workers that hold leases and have kept the floor from rising for longer than
   /// ChiefConfig::lease_stall_ns. The caller must revoke their leases. If another worker with
-  /// leases is above the floor, they are paused.
+  /// leases is above the floor, this call also pauses the returned workers, as pause() does.
   std::vector<Incarnation> slow(int64_t now_ns, const LeaseTable& table);
 
  private:
@@ -64,7 +64,8 @@ class Clocks {
   int64_t lease_ns_, stall_ns_;
   int64_t learns_until_ns_;
   uint64_t floor_ = 0;
-  // When the floor last rose, no worker held a lease, slow() found some, or a pass began.
+  // The newest time at which the floor rose, no worker held a lease, slow() returned workers, or a
+  // pass began.
   int64_t raised_ns_ = 0;
   std::map<Incarnation, Worker> workers_;
 };

@@ -24,7 +24,9 @@ struct LackingShard {
 /// The shards of an epoch, as far as the chief knows them.
 struct EpochExtent {
   uint32_t shards = 0;
-  bool open = false;  // open stream: partitions may have ended more shards, without records
+  // The data are an open stream (pass.h): partitions may have ended shards beyond `shards`, which
+  // lie after the end of the stream and have no records.
+  bool open = false;
   // The end of the stream is not known. The epoch then includes all shards that partitions have
   // begun, and one more.
   bool length_unknown = false;
@@ -36,7 +38,8 @@ struct RoundOutcome {
   std::vector<LackingShard> lacking;              // ascending; empty: the epoch is complete
   std::vector<wire::PartitionStatus> partitions;  // all partitions, ascending
   std::vector<OutputSums> metrics;                // summed in the order of the owners
-  std::vector<wire::QuarantineMarker> markers;    // ascending; flags hold at some partition
+  std::vector<wire::QuarantineMarker>
+      markers;  // ascending; a flag is true if some partition has it
 };
 
 class CompletionRound {

@@ -102,8 +102,8 @@ class LeaseTable {
   /// is not free or was leased by this chief before.
   bool take_up(int64_t now_ns, Incarnation worker, const wire::Lease& lease);
 
-  /// Grants a backup lease on a shard that one other worker holds. It starts at the batches that
-  /// all partitions have acknowledged; in an evaluation it covers the whole shard.
+  /// Grants a backup lease on a shard that one other worker holds. It starts after the batches
+  /// that all partitions have acknowledged; in an evaluation it covers the whole shard.
   wire::Lease back_up(int64_t now_ns, uint32_t shard, Incarnation worker);
 
   /// Returns true if `lease` belongs to this pass and names an existing shard.

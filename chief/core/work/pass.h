@@ -27,7 +27,7 @@
 namespace downpour::chief {
 
 /// The number of steps in the epochs that have an account, and whether the current epoch is one of
-/// them. A step is one batch, applied at all partitions.
+/// them. Here a step is one batch that all partitions have applied, in synchronous training, too.
 struct StepBase {
   uint64_t steps = 0;    // of all epochs that have an account
   uint32_t epoch = 0;    // the current epoch
@@ -89,8 +89,8 @@ class Pass {
   /// ended shard.
   void reset_ended() { bytes_ended_ = 0; }
   void add_ended(uint32_t shard) { bytes_ended_ += bytes_of(shard); }
-  /// Estimates the steps of the epoch from the outcome of a completion round in which some
-  /// partition lacks a shard.
+  /// Estimates the steps of the epoch from the outcome of a round in which some partition lacks
+  /// a shard.
   void take_steps(const RoundOutcome& outcome);
 
   /// Measures the speed of a worker by its progress in a shard that it holds.
@@ -124,8 +124,9 @@ class Pass {
   Result<wire::ShardCounts> settle(uint32_t epoch, const RoundOutcome& outcome) const;
   /// Returns the number of bad records that all shards of the pass have skipped so far.
   uint64_t skipped_so_far() const;
-  /// Checks data that can only be read from their start. In such data, `first_offset` and
-  /// `end_offset` of a shard's counts are hashes of all records before the shard and up to its end.
+  /// Checks data that can only be read from their start. In such data, `first_offset` of a shard's
+  /// counts is the hash of all records before the shard, and `end_offset` that of all records up to
+  /// its end (but see StreamBlock for the first shard and the last).
   /// The end of a shard must equal the start of the next; otherwise two reads of the source
   /// returned different records. Checks `shard` against both neighbours. Error kBadData if the
   /// input is not replayable.
@@ -144,7 +145,7 @@ class Pass {
   bool may_begin_shards(const StepBase& base) const;
   /// Returns true if the job has reached `train.steps` inside the epoch, and every shard that was
   /// begun has ended. If workers may hold leases of an earlier chief, returns false until one lease
-  /// time (ChiefConfig::lease_ns) has passed since the start.
+  /// time (ChiefConfig::lease_ns) has passed since this chief began the job.
   bool partial_epoch_is_read(const Turn& turn, const StepBase& base) const;
 
   /// Returns a number that grows whenever the job makes new progress.

@@ -1,5 +1,5 @@
-// QuarantinePolicy: which failures the job may continue without, and the batches that it has
-// quarantined.
+// QuarantinePolicy: decides after which failures the job may continue without the batch, and lists
+// the batches that were quarantined.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,18 @@ class QuarantinePolicy {
   /// Returns true if a shard that has failed needs a single-step lease, because the batch at which
   /// a worker dies matters.
   bool single_step() const { return may_quarantine(wire::FailureKind::kOther); }
-  /// Proposes a batch that fails at every attempt. Then its shard must not be leased until all
-  /// partitions have decided. Returns the error that fails the job if the batch cannot be
+  /// Proposes a batch that fails at every attempt. Then no shard of the epoch may be leased until
+  /// decide() was called. Returns the error that fails the job if the batch cannot be
   /// quarantined.
   Result<void> propose(Turn& turn, uint32_t shard, uint32_t batch, const Error& error);
   /// Decides about the markers that the round sent to all partitions. Errors: kMalformed if there
   /// are too many; kPeersLost if partitions contradict each other.
   Result<void> decide(Turn& turn, const RoundOutcome& outcome);
-  /// Drops the batches from `batches` on from those of decided(), because the shard has only so
-  /// many. Their markers stay, and affect no batch.
+  /// Removes from decided() the batches of the shard whose number is `batches` or higher, because
+  /// the shard has only `batches` batches. Their markers stay, and affect no batch.
   void drop_beyond(Turn& turn, ShardId shard, uint32_t batches);
-  /// Returns the batches that were quarantined in this run, in order of decision.
+  /// Returns the batches that this chief has decided to quarantine, less those of drop_beyond(), in
+  /// order of decision.
   const std::vector<QuarantinedBatch>& decided() const { return decided_; }
 
  private:
