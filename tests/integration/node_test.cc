@@ -83,6 +83,20 @@ TEST_CASE("worker 0 of a cluster without a chief also runs the chief", "[integra
   check_trained(dir, nodes);
 }
 
+TEST_CASE("workers alone also hold the variables, and train synchronously", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir);
+  const Json config = {{"cluster", {{"worker", {free_address(), free_address()}}}}};
+  std::map<std::string, std::unique_ptr<Program>> nodes;
+  for (const int i : {0, 1})
+    nodes["worker" + std::to_string(i)] =
+        start(dir, "worker" + std::to_string(i), config, "worker", i);
+  check_trained(dir, nodes);
+  const std::string job = read_text(dir / "run/job.toml");
+  CHECK(job.find("mode = \"sync\"") != std::string::npos);
+  CHECK(job.find("replicas = 2") != std::string::npos);
+}
+
 TEST_CASE("a wrong TF_CONFIG ends the process with the part that is wrong", "[integration]") {
   const ScratchDir dir;
   make_job(dir);

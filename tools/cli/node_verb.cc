@@ -6,6 +6,7 @@
 #include <memory>
 #include <unistd.h>
 
+#include "chief/runtime/job_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/env/child_process.h"
 #include "shared/env/process.h"
@@ -50,23 +51,45 @@ std::vector<std::string> key_flags(const NodeFlags& flags) {
   return {"--keys", flags.keys};
 }
 
-/// Returns the arguments of a ps or worker.
-std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan& plan) {
+/// Returns the arguments of a ps or worker. `bind`: where a ps listens; empty for a worker.
+std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan& plan,
+                                          const std::string& bind) {
   std::vector<std::string> arguments = {"--chief",       plan.chief,          "--index",
                                         str(plan.index), "--connect-timeout", "60"};
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
-  if (!flags.threads.empty()) arguments.insert(arguments.end(), {"--threads", flags.threads});
-  if (plan.role != wire::Role::kPs) return arguments;
-  arguments.insert(arguments.end(), {"--bind", plan.bind, "--advertise", plan.host});
+  if (!bind.empty())
+    arguments.insert(arguments.end(), {"--bind", "tcp://" + bind, "--advertise", plan.host});
+  const bool helper = plan.ps_in_workers && !bind.empty();  // the threads are the worker's
+  if (!flags.threads.empty() && !helper)
+    arguments.insert(arguments.end(), {"--threads", flags.threads});
   return arguments;
 }
 
-std::vector<std::string> chief_arguments(const NodeFlags& flags, const NodePlan& plan) {
+/// Returns true if the job chooses its mode.
+Result<bool> sets_mode(const NodeFlags& flags) {
+  std::vector<Override> overrides;
+  for (const std::string& one : flags.set) {
+    DP_TRY(Override parsed, chief::parse_set(one));
+    overrides.push_back(std::move(parsed));
+  }
+  DP_TRY(const LoadedJob loaded, load_job(flags.job, overrides, chief::process_environment()));
+  return loaded.origins.contains("train.mode");
+}
+
+Result<std::vector<std::string>> chief_arguments(const NodeFlags& flags, const NodePlan& plan) {
   std::vector<std::string> arguments = {flags.job, "--bind", plan.bind};
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
   std::vector<std::string> set = flags.set;
   set.push_back(str("cluster.ps=", plan.ps));
   if (plan.workers > 0) set.push_back(str("cluster.workers=", plan.workers));
+  if (plan.ps_in_workers) {
+    DP_TRY(const bool chosen, sets_mode(flags));
+    if (!chosen) {
+      std::fputs("node: a cluster without ps trains synchronously unless the job sets train.mode\n",
+                 stderr);
+      set.push_back("train.mode=sync");
+    }
+  }
   for (const std::string& one : set) arguments.insert(arguments.end(), {"--set", one});
   return arguments;
 }
@@ -79,10 +102,9 @@ Error run_local(const NodeFlags& flags) {
   return become("downpour", std::move(arguments));
 }
 
-/// Starts the worker of a process that also runs the chief. It ends with the chief.
-Result<void> start_worker(const NodeFlags& flags, const NodePlan& plan) {
-  std::vector<std::string> arguments = member_arguments(flags, plan);
-  const std::string path = str(program_dir(), "/downpour-worker");
+/// Starts a ps or worker that ends with this process.
+Result<void> start_child(const std::string& program, std::vector<std::string> arguments) {
+  const std::string path = str(program_dir(), "/", program);
   arguments.insert(arguments.begin(), path);
   const Started started = start_own({.argv = std::move(arguments)}, SIGTERM,
                                     /*hold_stop_signals=*/false);
@@ -101,11 +123,18 @@ Result<int> run_node(const NodeFlags& flags) {
     return 0;
   }
   DP_TRY(const NodePlan plan, plan_node(config, environment("DOWNPOUR_CHIEF")));
-  if (plan.with_chief) DP_TRY_VOID(start_worker(flags, plan));
-  if (plan.with_chief || plan.role == wire::Role::kChief)
-    return become("downpour-chief", chief_arguments(flags, plan));
-  const bool ps = plan.role == wire::Role::kPs;
-  return become(ps ? "downpour-ps" : "downpour-worker", member_arguments(flags, plan));
+  std::vector<std::string> chief;
+  if (plan.with_chief || plan.role == wire::Role::kChief) {
+    DP_TRY(chief, chief_arguments(flags, plan));
+  }
+  if (plan.ps_in_workers && plan.role == wire::Role::kWorker)
+    DP_TRY_VOID(start_child("downpour-ps", member_arguments(flags, plan, plan.ps_bind)));
+  if (plan.with_chief)
+    DP_TRY_VOID(start_child("downpour-worker", member_arguments(flags, plan, "")));
+  if (!chief.empty()) return become("downpour-chief", std::move(chief));
+  if (plan.role == wire::Role::kPs)
+    return become("downpour-ps", member_arguments(flags, plan, plan.bind));
+  return become("downpour-worker", member_arguments(flags, plan, ""));
 }
 
 }  // namespace

@@ -194,19 +194,21 @@ Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_addr
   }
   plan.with_chief = config.chief.empty() && chief_address.empty() && config.task == Task::kWorker &&
                     config.index == 0;
+  if (config.ps.empty()) {
+    if (config.task == Task::kChief && config.workers.empty())
+      return wrong("the cluster has neither ps nor workers", "cluster", kShape);
+    plan.ps = plan.workers;
+    plan.ps_in_workers = true;
+  }
   std::string own;
+  if (config.task == Task::kWorker) own = config.workers.at(config.index);
   if (config.task == Task::kChief || plan.with_chief) own = plan.chief;
   if (config.task == Task::kPs) own = config.ps.at(config.index);
-  if (!own.empty()) {
-    const size_t colon = own.rfind(':');
-    plan.host = own.substr(0, colon);
-    plan.bind = is_loopback(plan.host) ? own : "0.0.0.0" + own.substr(colon);
-  }
-  if ((config.task == Task::kChief || plan.with_chief) && config.ps.empty()) {
-    return wrong(
-        "the cluster has no ps", "cluster.ps",
-        "list at least one ps; variables in the workers are not available in this version");
-  }
+  const size_t colon = own.rfind(':');
+  plan.host = own.substr(0, colon);
+  const std::string interface = is_loopback(plan.host) ? plan.host : "0.0.0.0";
+  plan.bind = interface + own.substr(colon);
+  plan.ps_bind = interface + ":*";
   return plan;
 }
 

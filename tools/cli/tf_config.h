@@ -34,14 +34,18 @@ struct NodePlan {
   wire::Role role = wire::Role::kWorker;
   uint32_t index = 0;
   bool with_chief = false;       // worker 0 of a cluster without a chief also runs the chief
+  bool ps_in_workers = false;    // a cluster without ps: each worker also runs the ps of its index
   std::string chief;             // address of the chief
-  std::string bind;              // address at which a chief or ps listens
-  std::string host;              // chief, ps: host name that others use for it
-  uint32_t ps = 0, workers = 0;  // in the cluster; 0: this process does not see them
+  std::string bind;              // address at which a chief, or a ps of the cluster, listens
+  std::string ps_bind;           // ps_in_workers: the address of its ps, with any port
+  std::string host;              // host name that others use for it
+  uint32_t ps = 0, workers = 0;  // of the job; 0: this process does not see them
 };
 
 /// Returns what the process runs. `chief_address` is the value of DOWNPOUR_CHIEF; empty: not set.
-/// Errors: kConfig if the address of the chief is not known, or if the chief sees no ps.
+/// A cluster without ps has one in each worker, as MultiWorkerMirroredStrategy places variables.
+/// Errors: kConfig if the address of the chief is not known, or if the chief sees neither ps nor
+/// workers.
 Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_address);
 
 }  // namespace downpour::tools

@@ -77,6 +77,28 @@ TEST_CASE("worker 0 also runs the chief of a cluster without one", "[tf_config]"
   CHECK(second.chief == "d:4");
 }
 
+TEST_CASE("without ps in the cluster each worker runs one", "[tf_config]") {
+  const std::string cluster = R"({"cluster":{"worker":["d:4","127.0.0.1:5"]},"task":)";
+  const NodePlan first = planned(cluster + R"({"type":"worker","index":0}})");
+  CHECK(first.with_chief);
+  CHECK(first.ps_in_workers);
+  CHECK(first.bind == "0.0.0.0:4");
+  CHECK(first.ps_bind == "0.0.0.0:*");
+  CHECK(first.host == "d");
+  CHECK(first.ps == 2);
+  CHECK(first.workers == 2);
+  const NodePlan second = planned(cluster + R"({"type":"worker","index":1}})");
+  CHECK_FALSE(second.with_chief);
+  CHECK(second.ps_in_workers);
+  CHECK(second.chief == "d:4");
+  CHECK(second.ps_bind == "127.0.0.1:*");
+  const NodePlan chief = planned(
+      R"({"cluster":{"chief":["c:3"],"worker":["d:4"]},"task":{"type":"chief","index":0}})");
+  CHECK(chief.ps_in_workers);
+  CHECK(chief.ps == 1);
+  CHECK_FALSE(planned(kDynamic, "boss:7").ps_in_workers);
+}
+
 TEST_CASE("with dynamic workers the chief's address comes from DOWNPOUR_CHIEF", "[tf_config]") {
   CHECK(planned(kDynamic, "boss:7").chief == "boss:7");
   CHECK(planned(kDynamic, "boss:7").index == 1);
@@ -122,7 +144,8 @@ TEST_CASE("an error quotes the part that is wrong", "[tf_config]") {
   says(cluster(R"("gpu":["a:1"])"), "`gpu` is not a type", "TF_CONFIG: cluster.gpu");
   says(cluster(R"("chief":["a:1","b:1"],"worker":["c:1"])"), "more than one chief",
        "TF_CONFIG: cluster.chief");
-  says(cluster(R"("worker":["a:1"])"), "the cluster has no ps", "TF_CONFIG: cluster.ps");
+  says(R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0}})",
+       "neither ps nor workers", "TF_CONFIG: cluster");
 }
 
 }  // namespace
