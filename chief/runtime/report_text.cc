@@ -39,7 +39,11 @@ std::string human_time(double seconds) {
                 static_cast<unsigned long long>(whole % 60));
 }
 
-std::string number(double value) { return std::isfinite(value) ? format("%.4f", value) : "-"; }
+std::string number(double value) {
+  if (!std::isfinite(value)) return "-";
+  const double size = std::fabs(value);
+  return format("%.*f", size < 1000 ? 4 : size < 100'000 ? 2 : 0, value);
+}
 
 std::string shards_text(uint32_t shards) {
   return shards == 0 ? "shards" : format("%u shard%s", shards, shards == 1 ? "" : "s");
@@ -113,17 +117,23 @@ std::string evaluation_text(const Job& job, const Evaluation& evaluation) {
     const OutputSpec& output = job.model.outputs[o];
     if (o > 0) text += "; ";
     if (job.model.outputs.size() > 1) text += output.name + " ";
-    bool first = true;
+    // The loss as people know it, in the unit of the target.
+    const bool squared = output.loss == "squared";
+    const char* const loss = squared ? "rmse" : "logloss";
+    bool first = true, has_loss = false;
     for (const std::string& name : shown_metrics(job, output)) {
       double value = compute_metric(name, evaluation.outputs[o]).value;
       if (name == "auc" && o < evaluation.auc.size()) value = evaluation.auc[o];
       text += format("%s%s %s", first ? "" : "  ", name.c_str(), number(value).c_str());
       first = false;
+      has_loss = has_loss || name == loss;
     }
     if (const auto best = constant_loss(job, o, evaluation)) {
-      text += format("  (loss %s, loss of the best constant %s)",
-                     number(compute_metric("loss", evaluation.outputs[o]).value).c_str(),
-                     number(*best).c_str());
+      const std::string constant = number(squared ? std::sqrt(*best) : *best);
+      const std::string value = number(compute_metric(loss, evaluation.outputs[o]).value);
+      text += has_loss
+                  ? format("  (best constant: %s %s)", loss, constant.c_str())
+                  : format("  (%s %s, best constant %s)", loss, value.c_str(), constant.c_str());
     }
   }
   return text;

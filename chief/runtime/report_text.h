@@ -18,7 +18,7 @@ inline double seconds_of(int64_t ns) { return double(ns) / double(kSecond); }
 std::string human_count(double n);
 /// Returns "320 ms", "12.5 s", "3:07", "1:02:03"; "-" if `seconds` is not finite.
 std::string human_time(double seconds);
-/// Returns four decimals; "-" if `value` is not finite.
+/// Returns four decimals, two from 1,000 on, none from 100,000 on; "-" if `value` is not finite.
 std::string number(double value);
 
 /// Returns "12 shards"; "shards" if the number is not known (0).
@@ -31,8 +31,8 @@ std::string counts_text(const wire::ShardCounts& c);
 /// Describes an account that ends inside its epoch, or before the end of all sources; otherwise
 /// empty.
 std::string partial_text(const EpochAccount& account);
-/// Returns "auc 0.9023  logloss 0.3241  (loss 0.3241, loss of the best constant
-/// 0.5512)" for every output.
+/// Returns "auc 0.9023  logloss 0.3241  (best constant: logloss 0.5512)" for every output; with a
+/// squared loss the rmse.
 std::string evaluation_text(const Job& job, const Evaluation& evaluation);
 
 }  // namespace downpour::chief
