@@ -120,16 +120,11 @@ extern const Codec kArrayCodec, kFrameCodec, kImageCodec, kJsonCodec, kSparseLin
 /// The entry of RecordLayout::kUnknown, which has no functions.
 inline constexpr Codec kNoCodec;
 /// All codecs, in the order of the enum.
-inline constexpr std::array<const Codec*, size_t(RecordLayout::kLast) + 1> kCodecTable = {
-    &kNoCodec,   &kArrayCodec,      &kFrameCodec, &kImageCodec,
-    &kJsonCodec, &kSparseLineCodec, &kTableCodec};
-
-constexpr bool codec_table_is_complete() {
-  for (const Codec* codec : kCodecTable)
-    if (codec == nullptr) return false;
-  return true;
-}
-static_assert(codec_table_is_complete(), "kCodecTable needs one entry per RecordLayout");
+inline constexpr auto kCodecTable =
+    std::to_array<const Codec*>({&kNoCodec, &kArrayCodec, &kFrameCodec, &kImageCodec, &kJsonCodec,
+                                 &kSparseLineCodec, &kTableCodec});
+static_assert(kCodecTable.size() == size_t(RecordLayout::kLast) + 1,
+              "kCodecTable needs one entry per RecordLayout");
 
 /// Makes the decoder of a file's records. `fields` are the known fields; with Unnamed::kAdd there
 /// may be none. Error kConfig: a field refers to something that the data do not have.
