@@ -48,18 +48,17 @@ constexpr std::array kUnreplayable = {kPsSumsDiffer, kChiefIndexConflictReplaced
 constexpr std::array kUnreplayableProgram = {kChiefNotReplayable};
 constexpr std::array kInputProgram = {kWorkerViewEarly};
 constexpr std::array kDisk = {kChiefSaveAbandoned};
-constexpr std::array kLateMarkers = {kPsPartQuarantine};
 constexpr std::array kNfsChiefs = {kChiefNewerTermClaimed};
 
 constexpr std::array kSlowLoads = {kPsAdoptTakesOver};
 constexpr std::array kPartialEpochs = {kPsImageBeyondPartialEpoch, kChiefPartialEpochReopened};
 constexpr std::array kLostMoves = {kPsFreezeNotServed};
-constexpr std::array kLostOwners = {kChiefMarkersAsked, kWorkerShardReturned};
+constexpr std::array kLostOwners = {kPsPartQuarantine, kChiefMarkersAsked, kWorkerShardReturned};
 constexpr std::array kBounded = {kWorkerWaitsForFloor, kWorkerPullsDiscarded};
 constexpr std::array kSync = {kPsStepStaged,       kPsStepStagedAgain, kPsStepCleared,
                               kChiefAllReturn,     kChiefStagedLate,   kChiefStagedEarly,
-                              kChiefReplicaStalls, kWorkerStepsDiffer, kWorkerRolledBack};
-constexpr std::array kLostCommits = {kPsCommitRepeated};
+                              kChiefReplicaStalls, kWorkerRolledBack};
+constexpr std::array kLostCommits = {kPsCommitRepeated, kWorkerStepsDiffer};
 constexpr std::array kDamagedSteps = {kChiefEndedLate};
 constexpr std::array kLostViews = {kChiefClaimStale};
 
@@ -164,11 +163,6 @@ const std::array kProfiles = {
             .size = {.checkpoint_steps = 12},
             .faults = "lying-fsync,power,kill-in-write=500ms,kill-ps=1s,read-error,slow-disk,ends",
             .defences = kDisk},
-    Profile{.name = "late-markers",
-            .says = "as flaky, where a worker does not learn which batches are quarantined",
-            .faults = "flaky,poison,kill-chief=1s,kill-worker,lost-lease,worker.PullReply:stall=2%,"
-                      "early-timeouts,ends",
-            .defences = kLateMarkers},
     Profile{.name = "nfs-chiefs",
             .says = "earlier chiefs with outdated folder listings (NFS)",
             .size = {.checkpoint_steps = 12, .chief_silence_s = 3},
