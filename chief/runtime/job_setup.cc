@@ -1,5 +1,6 @@
 #include "chief/runtime/job_setup.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
@@ -15,6 +16,8 @@
 #include "shared/env/storage.h"
 #include "shared/job/formats.h"
 #include "shared/job/preset.h"
+#include "shared/job/presets.h"
+#include "shared/job/runs.h"
 
 extern char** environ;  // NOLINT: POSIX
 
@@ -40,15 +43,22 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   }
 }
 
+/// Returns the loss of a preset.
+std::string loss_of(const ModelSpec& model) {
+  if (!model.options.loss.empty()) return model.options.loss;
+  const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
+  return preset == kPresets.end() ? "" : preset->loss;
+}
+
 /// Returns the targets and weights of a model that is not yet complete.
 data::Roles roles_of(const ModelSpec& model) {
   data::Roles roles;
   if (!model.preset.empty()) {
     const std::string& target = model.options.target;
-    roles.targets = {target.empty() ? "label" : target};
+    roles.targets = {{target.empty() ? "label" : target, loss_of(model)}};
   }
   for (const OutputSpec& output : model.outputs) {
-    roles.targets.push_back(output.target);
+    roles.targets.push_back({output.target, output.loss});
     if (!output.weights.empty()) roles.weights.push_back(output.weights);
   }
   return roles;
@@ -70,6 +80,13 @@ Result<void> take_sources(Job& job, const JobUse& use, GivenJob& given) {
   DP_TRY(given.lock, lock_run(storage, job.run_dir, use.takeover));
   return spool_sources(job, use.fresh ? Spooling::kAnew : Spooling::kMake, given.notes,
                        use.progress);
+}
+
+/// Returns the text of an override's value, a bare word or a TOML string.
+std::string unquoted(const std::string& value) {
+  const bool quoted = value.size() >= 2 && value.front() == value.back() &&
+                      (value.front() == '"' || value.front() == '\'');
+  return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
@@ -100,6 +117,7 @@ Environment process_environment() {
 
 Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data) && !job.data.source.is_program() && job.data.program.empty()) {
+    DP_TRY_VOID(expand_runs(job.data.columns).context("data.columns"));
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
     auto found = data::sniff(files.front().path, job.data, roles_of(job.model));
     if (found) {
@@ -133,7 +151,11 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     return Error{ErrorCode::kNoInput, "the job or data file does not exist", path,
                  "a job file ends in .toml; see downpour train --help", ""};
   }
-  DP_TRY(FileFacts facts, data::sniff(path));
+  data::Roles roles;
+  for (const Override& override : overrides) {
+    if (override.key == "model.target") roles.targets = {{unquoted(override.value), ""}};
+  }
+  DP_TRY(FileFacts facts, data::sniff(path, {}, roles));
   given.from_data_file = true;
   facts.path = is_object ? path : fs::absolute(path, error).string();
   if (facts.records_estimated == 0 && is_object) {
@@ -143,7 +165,16 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
   const std::string here = fs::current_path(error).string();
   // Print the generated job and load it with the overrides, like a job of the user.
-  const Job chosen = job_for_file(facts, here);
+  Job chosen = job_for_file(facts, here);
+  const bool other_rules = std::ranges::any_of(overrides, [](const Override& override) {
+    return override.key == "model.preset" || override.key.starts_with("optimizer");
+  });
+  if (other_rules && chosen.model.preset == "factorization_machine") {
+    // Its optimizer fits no other preset, and another type of optimizer has other options.
+    chosen.optimizer = {};
+    chosen.optimizer_rules.clear();
+    chosen.model.options.own_optimizer = true;
+  }
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed));

@@ -11,6 +11,7 @@ namespace downpour {
 /// Which options of PresetOptions a preset has, besides `inputs`, `target`, `offset` and `scale`.
 struct PresetInfo {
   const char* name = "";
+  const char* loss = "logistic";  // unless the option `loss` chooses another one
   bool has_dim = false;
   bool has_units = false;
   bool has_bins = false;
@@ -20,8 +21,8 @@ struct PresetInfo {
 
 inline constexpr std::array kPresets{
     PresetInfo{.name = "logistic_regression"},
-    PresetInfo{.name = "linear_regression"},
-    PresetInfo{.name = "softmax_mlp", .has_units = true},
+    PresetInfo{.name = "linear_regression", .loss = "squared"},
+    PresetInfo{.name = "softmax_mlp", .loss = "softmax_cross_entropy", .has_units = true},
     PresetInfo{.name = "wide_deep",
                .has_dim = true,
                .has_units = true,

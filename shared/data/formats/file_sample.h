@@ -25,10 +25,14 @@ struct Sniffed {
   Result<FileFacts> facts;
 };
 
-/// The fields with a role in a model that does not follow from their values. Detection declares
-/// them without transforms.
+/// The fields of a job with a role that does not follow from their values. Detection declares them
+/// without transforms and defaults, so that a record without a value is a bad record.
 struct Roles {
-  std::vector<std::string> targets;
+  struct Target {
+    std::string name;
+    std::string loss;  // "": not known
+  };
+  std::vector<Target> targets;
   std::vector<std::string> weights;  // sample weights
 };
 

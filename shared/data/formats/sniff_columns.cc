@@ -109,14 +109,26 @@ size_t choose_target(const std::vector<std::string>& names, const std::vector<Co
   return columns.size() - 1;
 }
 
-void describe_target(const std::string& name, const Column& column, FileFacts& facts,
+bool names_target(const std::vector<Roles::Target>& targets, const std::string& name) {
+  return std::ranges::find(targets, name, &Roles::Target::name) != targets.end();
+}
+
+void take_weight(const Roles& roles, FieldSpec& field) {
+  if (std::ranges::count(roles.weights, field.name) == 0) return;
+  field.transform.clear();
+  field.fallback.reset();
+}
+
+void describe_target(const Roles::Target& target, const Column& column, FileFacts& facts,
                      std::string& note) {
-  FieldSpec field{.name = name};
+  FieldSpec field{.name = target.name};
+  const bool classified = target.loss == "softmax_cross_entropy";
   uint32_t classes = 2;
   if (column.is_numeric()) {
     classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
-    if (classes > 2) field.type = FieldType::kInt64;
-  } else {
+    if (classified || (target.loss.empty() && classes > 2)) field.type = FieldType::kInt64;
+  } else if (!column.texts.empty()) {
+    field.type = FieldType::kString;
     // Of two texts, the rarer one is the positive class. Of more, the most frequent one is, and all
     // others are the negative class.
     std::string rare, frequent;
@@ -124,14 +136,16 @@ void describe_target(const std::string& name, const Column& column, FileFacts& f
       if (rare.empty() || count < column.texts.at(rare)) rare = text;
       if (frequent.empty() || count > column.texts.at(frequent)) frequent = text;
     }
-    field.type = FieldType::kString;
-    field.positive = {column.texts.size() == 2 ? rare : frequent};
-    note =
-        str(", 1 means \"", shown(field.positive[0]), "\"",
-            column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other values")
-                                    : "");
+    // Texts do not fit other losses. The check of the job says so.
+    if (target.loss.empty() || target.loss == "logistic") {
+      field.positive = {column.texts.size() == 2 ? rare : frequent};
+      note =
+          str(", 1 means \"", shown(field.positive[0]), "\"",
+              column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other values")
+                                      : "");
+    }
   }
-  if (facts.target.empty()) facts.target = name, facts.classes = classes;
+  if (facts.target.empty()) facts.target = target.name, facts.classes = classes;
   facts.fields.push_back(std::move(field));
 }
 

@@ -53,19 +53,23 @@ std::optional<FieldSpec> id_field_of(const std::string& name, const Column& colu
 /// none.
 constexpr size_t kNoTargetName = SIZE_MAX;
 size_t target_rank(const std::string& name);
-/// Returns those of `names` for which `has(name)`.
+/// Returns those targets of the job for which `has(name)`.
 template <typename Has>
-std::vector<std::string> present(const std::vector<std::string>& names, Has&& has) {
-  std::vector<std::string> found;
-  std::ranges::copy_if(names, std::back_inserter(found), has);
+std::vector<Roles::Target> present(const std::vector<Roles::Target>& targets, Has&& has) {
+  std::vector<Roles::Target> found;
+  std::ranges::copy_if(targets, std::back_inserter(found), has, &Roles::Target::name);
   return found;
 }
+/// Returns true if `name` is one of these targets.
+bool names_target(const std::vector<Roles::Target>& targets, const std::string& name);
+/// Makes `field` that of a sample weight, if the job has one of this name.
+void take_weight(const Roles& roles, FieldSpec& field);
 /// Returns the index of the column to predict, if the job names none. `why` gets the reason.
 size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
                      bool header, std::string& why);
 /// Adds the field of a target to `facts`. The first call sets the target and its number of classes.
-/// `note` gets the meaning of its values.
-void describe_target(const std::string& name, const Column& column, FileFacts& facts,
+/// `note` gets the meaning of its values. A known loss decides the type of the field.
+void describe_target(const Roles::Target& target, const Column& column, FileFacts& facts,
                      std::string& note);
 
 // The functions Format::sniff of the layouts.

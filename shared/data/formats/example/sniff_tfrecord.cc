@@ -150,30 +150,30 @@ Result<FileFacts> frame_facts(FileSample& file) {
   std::string why, note, left_out;
   const auto is_single = [&](const std::string& name) {
     const auto feature = features.find(name);
-    return feature != features.end() && feature->second.most == 1 &&
-           feature->second.records == records;
+    return feature != features.end() && feature->second.most == 1;
   };
-  std::vector<std::string> targets = present(file.roles().targets, is_single);
-  if (!targets.empty()) {
+  const auto is_feature = [&](const std::string& name) { return features.contains(name); };
+  std::vector<Roles::Target> targets = present(file.roles().targets, is_single);
+  if (!present(file.roles().targets, is_feature).empty()) {
     why = "by the job";
   } else if (std::string guess = target_of(features, records, why); !guess.empty()) {
-    targets = {std::move(guess)};
+    targets = {{std::move(guess), ""}};
   }
   size_t numeric = 0, keys = 0;
   for (const auto& [name, feature] : features) {
-    if (std::ranges::count(targets, name) > 0) continue;
+    if (names_target(targets, name)) continue;
     std::optional<FieldSpec> field = field_of_feature(name, feature, records);
     if (!field) {
       left_out += (left_out.empty() ? "" : ", ") + name;
       continue;
     }
-    if (std::ranges::count(file.roles().weights, name) > 0) field->transform.clear();
+    take_weight(file.roles(), *field);
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
   std::string target = "; no feature is clearly the target: set model.target";
-  for (const std::string& name : targets)
-    describe_target(name, features.at(name).column, facts, note);
+  for (const Roles::Target& named : targets)
+    describe_target(named, features.at(named.name).column, facts, note);
   if (!targets.empty()) {
     target = str("; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
   }

@@ -121,32 +121,33 @@ Result<FileFacts> json_facts(FileSample& file) {
   size_t numeric = 0, keys = 0;
   const auto is_single = [&](const std::string& name) {
     const auto member = members.find(name);
-    return member != members.end() && !member->second.list && !member->second.odd &&
-           member->second.lines == objects;
+    return member != members.end() && !member->second.list && !member->second.odd;
   };
-  std::vector<std::string> targets = present(file.roles().targets, is_single);
-  const bool known = !targets.empty();
+  const auto is_member = [&](const std::string& name) { return members.contains(name); };
+  const bool known = !present(file.roles().targets, is_member).empty();
+  std::vector<Roles::Target> targets = present(file.roles().targets, is_single);
   if (!known) {
     std::string guess;
     for (const auto& [name, member] : members) {
-      if (is_single(name) && target_rank(name) < target_rank(guess)) guess = name;
+      if (is_single(name) && member.lines == objects && target_rank(name) < target_rank(guess))
+        guess = name;
     }
-    if (!guess.empty()) targets = {guess};
+    if (!guess.empty()) targets = {{guess, ""}};
   }
   for (const auto& [name, member] : members) {
-    if (std::ranges::count(targets, name) > 0) continue;
+    if (names_target(targets, name)) continue;
     std::optional<FieldSpec> field = field_of_member(name, member, objects);
     if (!field) {
       left_out += (left_out.empty() ? "" : ", ") + name;
       continue;
     }
-    if (std::ranges::count(file.roles().weights, name) > 0) field->transform.clear();
+    take_weight(file.roles(), *field);
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
   std::string target = "; no member is clearly the target: set model.target";
-  for (const std::string& name : targets)
-    describe_target(name, members.at(name).column, facts, note);
+  for (const Roles::Target& named : targets)
+    describe_target(named, members.at(named.name).column, facts, note);
   if (!targets.empty()) {
     target = str("; target \"", facts.target, "\" (by ", known ? "the job; " : "its name; ",
                  said(facts.classes), note, ")");

@@ -73,7 +73,7 @@ Result<FileFacts> sniff_matrix(const SourceArray& source, const std::string& pat
   const bool at_front = classes_in(first) == 2 && classes_in(last) != 2;
   std::string note;
   facts.fields = {{.name = "x", .column = at_front ? "1" : "0", .shape = {int64_t(columns - 1)}}};
-  describe_target("label", at_front ? first : last, facts, note);
+  describe_target({"label", ""}, at_front ? first : last, facts, note);
   facts.fields.back().type = FieldType::kFloat32;
   facts.fields.back().column = at_front ? "0" : str(columns - 1);
   facts.reason =
@@ -100,28 +100,29 @@ Result<FileFacts> array_facts(FileSample& file, DataFormat format) {
     const size_t i = index_of(name);
     return i < names.size() && arrays[i].array.row_elements == 1;
   };
-  std::vector<std::string> targets = present(file.roles().targets, is_single);
-  const bool known = !targets.empty();
+  const auto is_array = [&](const std::string& name) { return index_of(name) < names.size(); };
+  const bool known = !present(file.roles().targets, is_array).empty();
+  std::vector<Roles::Target> targets = present(file.roles().targets, is_single);
   if (!known) {
     std::string guess;
-    for (const std::string& name : present(names, is_single)) {
-      if (target_rank(name) < target_rank(guess)) guess = name;
+    for (const std::string& name : names) {
+      if (is_single(name) && target_rank(name) < target_rank(guess)) guess = name;
     }
-    if (!guess.empty()) targets = {guess};
+    if (!guess.empty()) targets = {{guess, ""}};
   }
   std::string said_target = "; no array is clearly the target: set model.target";
   std::string list, note;
   for (size_t i = 0; i < arrays.size(); ++i) {
     list += (i > 0 ? ", " : "") + names[i];
-    if (std::ranges::count(targets, names[i]) > 0) continue;
+    if (names_target(targets, names[i])) continue;
     DP_TRY(FieldSpec field, field_of_array(names[i], arrays[i]));
-    if (std::ranges::count(file.roles().weights, names[i]) > 0) field.transform.clear();
+    take_weight(file.roles(), field);
     facts.fields.push_back(std::move(field));
   }
-  for (const std::string& name : targets) {
-    const SourceArray& source = arrays[index_of(name)];
+  for (const Roles::Target& target : targets) {
+    const SourceArray& source = arrays[index_of(target.name)];
     DP_TRY(const Column column, look_at(source, 0));
-    describe_target(name, column, facts, note);
+    describe_target(target, column, facts, note);
     if (!source.array.type.is_integer()) facts.fields.back().type = FieldType::kFloat32;
   }
   if (!targets.empty()) {

@@ -143,7 +143,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     facts.delimiter = std::string(1, cells.delimiter);
   Rows rows = split_all(cells.lines, cells.delimiter, traits_of(facts.format).quotes, kSampleLines);
   std::erase_if(rows, [&](const auto& row) { return row.size() != width; });
-  if (cells.delimiter == '\t' && looks_like_criteo(rows)) {
+  if (cells.delimiter == '\t' && file.declared().columns.empty() && looks_like_criteo(rows)) {
     constexpr DataFormat kCriteo = DataFormat::kCriteo;
     return FileFacts{
         .format = kCriteo,
@@ -165,14 +165,30 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   std::vector<Column> columns;
   for (size_t i = 0; i < width; ++i) columns.push_back(look_at(rows, i, 1));
   const std::vector<std::string>& declared = file.declared().columns;
-  facts.header = file.declared().header || (declared.empty() && begins_with_header(rows, columns));
+  facts.header = file.declared().header || begins_with_header(rows, columns);
+  if (!declared.empty() && !file.declared().header) {
+    if (facts.header) {
+      return Error{
+          ErrorCode::kBadData,
+          str("the first line looks like a header: ", shown(rows[0][0]), ", ..."),
+          str(file.path(), ":", file.declared().skip_lines + 1),
+          "set data.header = true to use its names, or data.skip_lines = 1 to use those of "
+          "data.columns"};
+    }
+    if (declared.size() != width) {
+      return Error{ErrorCode::kConfig,
+                   str("data.columns has ", declared.size(), " names, but the lines have ", width,
+                       " columns"),
+                   "data.columns", str("name all columns of ", file.path())};
+    }
+  }
   if (!facts.header) {
     for (size_t i = 0; i < width; ++i) columns[i] = look_at(rows, i, 0);
   }
   for (size_t i = 0; i < width; ++i) {
-    facts.columns.push_back(facts.header && !rows[0][i].empty()    ? rows[0][i]
-                            : !facts.header && i < declared.size() ? declared[i]
-                                                                   : unnamed_column(i));
+    facts.columns.push_back(facts.header && !rows[0][i].empty()  ? rows[0][i]
+                            : !facts.header && !declared.empty() ? declared[i]
+                                                                 : unnamed_column(i));
   }
   if (const std::string* name = first_repeated(facts.columns)) {
     return Error{
@@ -184,12 +200,12 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   const auto is_column = [&](const std::string& name) {
     return std::ranges::count(facts.columns, name) > 0;
   };
-  std::vector<std::string> targets = present(file.roles().targets, is_column);
+  std::vector<Roles::Target> targets = present(file.roles().targets, is_column);
   if (targets.empty()) {
     const bool named = facts.header || !declared.empty();
     std::string& guess = facts.columns[choose_target(facts.columns, columns, named, why)];
     if (!named) guess = "label";
-    targets = {guess};
+    targets = {{guess, ""}};
   } else {
     why = "by the job";
   }
@@ -200,20 +216,18 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
     // Nothing is known about a column without values.
     const std::string& name = facts.columns[i];
-    if (std::ranges::count(targets, name) > 0 || columns[i].cells == 0) continue;
-    if (std::ranges::count(file.roles().weights, name) > 0) {
-      facts.fields.push_back({.name = name});
-      continue;
-    }
+    if (names_target(targets, name) || columns[i].cells == 0) continue;
     facts.fields.push_back(field_of(name, columns[i]));
+    take_weight(file.roles(), facts.fields.back());
+    if (facts.fields.back().transform.empty()) continue;
     if (auto ids = id_field_of(name, columns[i]); ids && !is_column(ids->name))
       facts.fields.push_back(*std::move(ids));
     (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
   }
   facts.missing.assign(marks.begin(), marks.end());
-  for (const std::string& name : targets) {
-    const auto i = size_t(std::ranges::find(facts.columns, name) - facts.columns.begin());
-    describe_target(name, columns[i], facts, note);
+  for (const Roles::Target& target : targets) {
+    const auto i = size_t(std::ranges::find(facts.columns, target.name) - facts.columns.begin());
+    describe_target(target, columns[i], facts, note);
   }
   facts.reason = str(
       traits_of(facts.format).name, facts.header ? " with header" : " without header", ": ",

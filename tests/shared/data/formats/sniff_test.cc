@@ -144,7 +144,7 @@ TEST_CASE("sniff: targets and weights that a job names are declared without tran
     lines += str("{\"x\": ", i, ", \"price\": ", i % 10, ", \"w\": ", i, ".5, \"label\": ", i % 2,
                  "}\n");
   }
-  const Roles roles{.targets = {"price", "absent"}, .weights = {"w"}};
+  const Roles roles{.targets = {{"price", ""}, {"absent", ""}}, .weights = {"w"}};
   for (const std::string& path : {dir.write("f.csv", table), dir.write("f.jsonl", lines)}) {
     CAPTURE(path);
     const FileFacts facts = sniff(path, {}, roles).value();
@@ -160,8 +160,44 @@ TEST_CASE("sniff: targets and weights that a job names are declared without tran
     CHECK_FALSE(transforms.contains("price_id"));
     CHECK(transforms.contains("w"));
     CHECK(transforms["w"] == 0);
-    CHECK(sniff(path, {}, {.targets = {"absent"}}).value().target == "label");
+    CHECK(sniff(path, {}, {.targets = {{"absent", ""}}}).value().target == "label");
+    const auto type_with = [&](const char* loss) {
+      const auto fields = sniff(path, {}, {.targets = {{"price", loss}}}).value().fields;
+      return std::ranges::find(fields, "price", &FieldSpec::name)->type;
+    };
+    CHECK(type_with("softmax_cross_entropy") == FieldType::kInt64);
+    CHECK(type_with("squared") == FieldType::kFloat32);
   }
+}
+
+TEST_CASE("sniff: a target or weight of a job that one record lacks has no default", "[data]") {
+  const ScratchDir dir;
+  std::string lines = "{\"x\": 1, \"price\": null, \"w\": null, \"label\": 1}\n";
+  for (int i = 0; i < 100; ++i)
+    lines +=
+        str("{\"x\": ", i, ", \"price\": ", i, ".5, \"w\": ", i, ".5, \"label\": ", i % 2, "}\n");
+  const FileFacts facts =
+      sniff(dir.write("f.jsonl", lines), {}, {.targets = {{"price", "squared"}}, .weights = {"w"}})
+          .value();
+  CHECK(facts.target == "price");
+  for (const char* name : {"price", "w"}) {
+    CAPTURE(name);
+    const FieldSpec& field = field_of(facts, name);
+    CHECK(field.transform.empty());
+    CHECK_FALSE(field.fallback.has_value());
+  }
+  CHECK(field_of(facts, "x").transform.size() == 1);
+}
+
+TEST_CASE("sniff: texts are a target of a logistic loss only", "[data]") {
+  const ScratchDir dir;
+  const std::string path = dir.write("f.csv", "x,y\n1,a\n2,b\n3,c\n4,a\n");
+  const auto positive = [&](const char* loss) {
+    return field_of(sniff(path, {}, {.targets = {{"y", loss}}}).value(), "y").positive;
+  };
+  CHECK(positive("logistic") == std::vector<std::string>{"a"});
+  CHECK(positive("squared").empty());
+  CHECK(positive("softmax_cross_entropy").empty());
 }
 
 TEST_CASE("sniff: columns that a job declares have its names", "[data]") {
@@ -173,7 +209,13 @@ TEST_CASE("sniff: columns that a job declares have its names", "[data]") {
   CHECK(facts.columns == declared.columns);
   CHECK_FALSE(facts.header);
   CHECK(facts.target == "y");  // by its name
-  CHECK(sniff(path, declared, {.targets = {"flag"}}).value().target == "flag");
+  CHECK(sniff(path, declared, {.targets = {{"flag", ""}}}).value().target == "flag");
+  declared.columns.pop_back();
+  CHECK_THAT(sniff(path, declared).error().what, Contains("has 2 names, but the lines have 3"));
+  declared.columns = {"flag", "x", "y"};
+  const Error header = sniff(dir.write("h.csv", "f,x,y\n1,1.5,a\n0,2.5,b\n"), declared).error();
+  CHECK_THAT(header.what, Contains("looks like a header"));
+  CHECK_THAT(header.hint, Contains("data.header = true"));
 }
 
 TEST_CASE("sniff: a header may lack a name, but not repeat one", "[data]") {

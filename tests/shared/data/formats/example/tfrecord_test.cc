@@ -368,7 +368,7 @@ TEST_CASE("sniff: detects a TFRecord file by its first header, and fields by the
   std::vector<std::string> names;
   for (const FieldSpec& field : facts.fields) names.push_back(field.name);
   CHECK(names == std::vector<std::string>{"bag", "city", "price", "user", "vector", "label"});
-  const FileFacts priced = sniff(dir.path() + "/f", {}, {.targets = {"price"}}).value();
+  const FileFacts priced = sniff(dir.path() + "/f", {}, {.targets = {{"price", ""}}}).value();
   CHECK(priced.target == "price");
   CHECK(priced.classes == 0);
   CHECK(priced.fields.back().name == "price");

@@ -432,7 +432,7 @@ TEST_CASE("sniff: detects a matrix, a folder of arrays and an archive", "[data]"
   const FileFacts found = sniff(dir.write("t.npz", archive)).value();
   CHECK(found.format == DataFormat::kNpz);
   CHECK(found.target == "y");
-  CHECK(sniff(dir.path() + "/t.npz", {}, {.targets = {"user"}}).value().target == "user");
+  CHECK(sniff(dir.path() + "/t.npz", {}, {.targets = {{"user", ""}}}).value().target == "user");
   CHECK(found.fields.size() == 3);
   CHECK_THAT(found.reason, Contains("50 rows of x, y, user"));
   std::filesystem::create_directory(dir.path() + "/in");
