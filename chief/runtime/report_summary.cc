@@ -81,13 +81,14 @@ void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
   }
   for (const size_t o : worse_than_constant(job, s)) {
     const Evaluation& kept = *kept_evaluation(s);
-    std::fprintf(out,
-                 "warning: output %s predicts worse than a constant: its loss is %s, the loss of "
-                 "the best constant is %s; try a lower optimizer.learning_rate, or check the data "
-                 "with downpour data stats\n",
-                 job.model.outputs[o].name.c_str(),
-                 number(compute_metric("loss", kept.outputs[o]).value).c_str(),
-                 number(*constant_loss(job, o, kept)).c_str());
+    std::fprintf(
+        out,
+        "warning: output %s predicts worse than a constant: its %s is %s, that of the best "
+        "constant is %s; try a lower optimizer.learning_rate, or check the data with "
+        "downpour data stats\n",
+        job.model.outputs[o].name.c_str(), loss_name(job.model.outputs[o]),
+        number(compute_metric(loss_name(job.model.outputs[o]), kept.outputs[o]).value).c_str(),
+        number(shown_constant(job, o, kept)).c_str());
   }
 }
 

@@ -111,15 +111,22 @@ std::string partial_text(const EpochAccount& a) {
                                   : "");
 }
 
+const char* loss_name(const OutputSpec& output) {
+  return output.loss == "squared" ? "rmse" : "logloss";
+}
+
+double shown_constant(const Job& job, size_t output, const Evaluation& evaluation) {
+  const double loss = constant_loss(job, output, evaluation).value_or(NAN);
+  return job.model.outputs[output].loss == "squared" ? std::sqrt(loss) : loss;
+}
+
 std::string evaluation_text(const Job& job, const Evaluation& evaluation) {
   std::string text;
   for (size_t o = 0; o < evaluation.outputs.size() && o < job.model.outputs.size(); ++o) {
     const OutputSpec& output = job.model.outputs[o];
     if (o > 0) text += "; ";
     if (job.model.outputs.size() > 1) text += output.name + " ";
-    // The loss as people know it, in the unit of the target.
-    const bool squared = output.loss == "squared";
-    const char* const loss = squared ? "rmse" : "logloss";
+    const char* const loss = loss_name(output);
     bool first = true, has_loss = false;
     for (const std::string& name : shown_metrics(job, output)) {
       double value = compute_metric(name, evaluation.outputs[o]).value;
@@ -128,8 +135,8 @@ std::string evaluation_text(const Job& job, const Evaluation& evaluation) {
       first = false;
       has_loss = has_loss || name == loss;
     }
-    if (const auto best = constant_loss(job, o, evaluation)) {
-      const std::string constant = number(squared ? std::sqrt(*best) : *best);
+    if (constant_loss(job, o, evaluation)) {
+      const std::string constant = number(shown_constant(job, o, evaluation));
       const std::string value = number(compute_metric(loss, evaluation.outputs[o]).value);
       text += has_loss
                   ? format("  (best constant: %s %s)", loss, constant.c_str())

@@ -31,6 +31,10 @@ std::string counts_text(const wire::ShardCounts& c);
 /// Describes an account that ends inside its epoch, or before the end of all sources; otherwise
 /// empty.
 std::string partial_text(const EpochAccount& account);
+/// Returns the metric that shows an output's loss in the unit of its target: "rmse" or "logloss".
+const char* loss_name(const OutputSpec& output);
+/// Returns that metric of the best constant; NaN if the sums do not determine it.
+double shown_constant(const Job& job, size_t output, const Evaluation& evaluation);
 /// Returns "auc 0.9023  logloss 0.3241  (best constant: logloss 0.5512)" for every output; with a
 /// squared loss the rmse.
 std::string evaluation_text(const Job& job, const Evaluation& evaluation);

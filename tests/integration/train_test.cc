@@ -202,7 +202,7 @@ TEST_CASE("a model that predicts worse than a constant is reported as such", "[i
   const Ended ended = downpour(dir, with(wild, {"--quiet"}));
   INFO(ended.out << ended.err);
   REQUIRE(ended.status == 0);
-  CHECK(ended.out.find("predicts worse than a constant: its loss") != std::string::npos);
+  CHECK(ended.out.find("predicts worse than a constant: its logloss") != std::string::npos);
   CHECK(summary(downpour(dir, with(wild, kJson)))["worse_than_constant"].size() == 1);
   const std::vector<std::string> tame = {"train", dir / "few.tsv", "--set",
                                          "run_dir=" + (dir / "tame")};
