@@ -70,7 +70,7 @@ def rate(lab):
     """Runs both modes in turns, so that other load affects both. The medians of three turns count."""
     train, _ = lab.synth(ROW_RATE, "train.tsv", 2_000_000 if lab.full else 1_000_000)
     lab.synth(ROW_RATE, "test.tsv", 100_000, 1)
-    env = {**os.environ, "DOWNPOUR_SYNTH": str(train.parent)}
+    env = {"DOWNPOUR_SYNTH": str(train.parent)}
     for batch, wanted in ((512, 0.6), (4096, 0.8)):
         turns = []
         for _ in range(3):
