@@ -26,7 +26,7 @@ using namespace downpour;  // NOLINT: main only
 struct Flags {
   std::string job;
   std::string bind = "tcp://127.0.0.1:7000";
-  std::vector<std::string> set;
+  std::vector<std::string> set, set_default;
   bool fresh = false;
   bool takeover = false;
   transport::KeyFlags keys;
@@ -38,6 +38,11 @@ Result<int> run(const Flags& flags) {
   std::vector<Override> overrides = chief::environment_overrides();
   for (const std::string& text : flags.set) {
     DP_TRY(Override override, chief::parse_set(text));
+    overrides.push_back(std::move(override));
+  }
+  for (const std::string& text : flags.set_default) {
+    DP_TRY(Override override, chief::parse_set(text));
+    override.if_absent = true;
     overrides.push_back(std::move(override));
   }
   // Without --insecure a TCP port always uses keys.
@@ -124,6 +129,9 @@ int main(int argc, char** argv) {
                "all processes of the job or for none")
       ->group("Cluster");
   app.add_option("--set", flags.set, "Override a key of the job, e.g. cluster.workers=4")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--set-default", flags.set_default, "Set a key that the job does not set")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_flag("--fresh", flags.fresh, "Start a new run: remove the contents of the run folder");

@@ -135,6 +135,18 @@ TomlNode* descend(TomlNode& node, const Step& step, const TomlNode& like) {
   return &node.entries.back().second;
 }
 
+bool is_set(const TomlNode& root, const std::vector<Step>& steps) {
+  const TomlNode* node = &root;
+  for (const Step& step : steps) {
+    if (step.index)
+      node = *step.index < node->items.size() ? &node->items[*step.index] : nullptr;
+    else
+      node = node->find(step.name);
+    if (node == nullptr) return false;
+  }
+  return true;
+}
+
 Result<void> apply_override(TomlNode& root, const Override& override) {
   const std::string where =
       override.origin == "--set" ? str("--set ", override.key) : override.origin;
@@ -149,6 +161,7 @@ Result<void> apply_override(TomlNode& root, const Override& override) {
         where.substr(0, kShownKeyBytesMax), "use a key of the job: --dry-run prints them",
         "DP-2111");
   }
+  if (override.if_absent && is_set(root, *steps)) return {};
   TomlNode like;  // a new, empty table
   like.where = like.key_where = where;
   like.origin = override.origin;

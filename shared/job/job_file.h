@@ -20,7 +20,8 @@ struct JobSource {
   std::string text;
 };
 
-/// One key set outside the file. Later overrides win. `key` is dotted: "optimizer.learning_rate",
+/// One key set outside the file. Later overrides win; one with `if_absent` sets only a key that
+/// neither the file nor an earlier override has set. `key` is dotted: "optimizer.learning_rate",
 /// "model.layers[1].units", "data.fields.\"a b\".type". `value` is TOML, or a bare word for a
 /// string.
 struct Override {
@@ -28,6 +29,7 @@ struct Override {
   std::string value;
   // For messages and --dry-run: "--set", "--workers", "environment DOWNPOUR_TRAIN__EPOCHS".
   std::string origin;
+  bool if_absent = false;
 };
 
 struct LoadedJob {

@@ -1,8 +1,12 @@
 // `downpour node`: the processes of a cluster that TF_CONFIG describes.
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -17,12 +21,13 @@ namespace {
 using Json = nlohmann::json;
 constexpr int kRows = 640;
 
-void make_job(const ScratchDir& dir) {
+void make_job(const ScratchDir& dir, int epochs = 2) {
   dir.write("rows.svm", counter_rows(kRows));
   dir.write("job.toml",
             "run_dir = \"run\"\npartitions = 16\n"
             "data = { source = \"rows.svm\", format = \"libsvm\" }\n" +
-                counter_model() + "train = { epochs = 2, batch_size = 16, reduction = \"sum\" }\n");
+                counter_model() + "train = { epochs = " + std::to_string(epochs) +
+                ", batch_size = 16, reduction = \"sum\", checkpoint = { every = 400 } }\n");
   const Ended keys = Program("downpour", {"keys", dir / "keys"}, dir.path()).wait();
   REQUIRE(keys.status == 0);
 }
@@ -38,6 +43,19 @@ std::unique_ptr<Program> start(const ScratchDir& dir, const std::string& name, J
       folder);
   ::unsetenv("TF_CONFIG");
   return program;
+}
+
+/// Returns the processes whose command line contains all of these texts.
+std::vector<pid_t> processes(const std::vector<std::string>& texts) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = pid_t(std::strtol(entry.path().filename().c_str(), nullptr, 10));
+    if (pid <= 0) continue;
+    const std::string line = read_text(entry.path().string() + "/cmdline");
+    const auto has = [&](const std::string& text) { return line.find(text) != std::string::npos; };
+    if (std::all_of(texts.begin(), texts.end(), has)) found.push_back(pid);
+  }
+  return found;
 }
 
 void check_trained(const ScratchDir& dir, std::map<std::string, std::unique_ptr<Program>>& nodes) {
@@ -95,6 +113,29 @@ TEST_CASE("workers alone also hold the variables, and train synchronously", "[in
   const std::string job = read_text(dir / "run/job.toml");
   CHECK(job.find("mode = \"sync\"") != std::string::npos);
   CHECK(job.find("replicas = 2") != std::string::npos);
+}
+
+TEST_CASE("a ps beside a worker is started again", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, /*epochs=*/200);
+  const Json config = {{"cluster", {{"worker", {free_address(), free_address()}}}}};
+  std::map<std::string, std::unique_ptr<Program>> nodes;
+  for (const int i : {0, 1})
+    nodes["worker" + std::to_string(i)] =
+        start(dir, "worker" + std::to_string(i), config, "worker", i);
+  const std::string events = dir / "run/events.jsonl";
+  for (int i = 0; i < 30'000 && read_text(events).find("\"published\"") == std::string::npos; ++i)
+    ::usleep(1000);
+  const std::vector<pid_t> ps = processes({"downpour-ps", dir / "keys"});
+  REQUIRE(ps.size() == 2);
+  ::kill(ps[1], SIGKILL);
+  for (auto& [name, node] : nodes) {
+    const Ended ended = node->wait(120);
+    INFO(name << ": " << ended.err);
+    CHECK(ended.status == 0);
+  }
+  CHECK(read_text(events).find("\"ps_lost\"") != std::string::npos);
+  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{200, kRows}});
 }
 
 TEST_CASE("a wrong TF_CONFIG ends the process with the part that is wrong", "[integration]") {

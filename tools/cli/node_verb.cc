@@ -1,15 +1,17 @@
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-#include "chief/runtime/job_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/env/child_process.h"
 #include "shared/env/process.h"
+#include "tools/cli/restart_policy.h"
 #include "tools/cli/tf_config.h"
 #include "tools/cli/verbs.h"
 
@@ -65,30 +67,15 @@ std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan
   return arguments;
 }
 
-/// Returns true if the job chooses its mode.
-Result<bool> sets_mode(const NodeFlags& flags) {
-  std::vector<Override> overrides;
-  for (const std::string& one : flags.set) {
-    DP_TRY(Override parsed, chief::parse_set(one));
-    overrides.push_back(std::move(parsed));
-  }
-  DP_TRY(const LoadedJob loaded, load_job(flags.job, overrides, chief::process_environment()));
-  return loaded.origins.contains("train.mode");
-}
-
-Result<std::vector<std::string>> chief_arguments(const NodeFlags& flags, const NodePlan& plan) {
+std::vector<std::string> chief_arguments(const NodeFlags& flags, const NodePlan& plan) {
   std::vector<std::string> arguments = {flags.job, "--bind", plan.bind};
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
   std::vector<std::string> set = flags.set;
   set.push_back(str("cluster.ps=", plan.ps));
   if (plan.workers > 0) set.push_back(str("cluster.workers=", plan.workers));
   if (plan.ps_in_workers) {
-    DP_TRY(const bool chosen, sets_mode(flags));
-    if (!chosen) {
-      std::fputs("node: a cluster without ps trains synchronously unless the job sets train.mode\n",
-                 stderr);
-      set.push_back("train.mode=sync");
-    }
+    set.push_back("cluster.ps_threads=1");  // as member_arguments() starts them
+    arguments.insert(arguments.end(), {"--set-default", "train.mode=sync"});
   }
   for (const std::string& one : set) arguments.insert(arguments.end(), {"--set", one});
   return arguments;
@@ -102,14 +89,26 @@ Error run_local(const NodeFlags& flags) {
   return become("downpour", std::move(arguments));
 }
 
-/// Starts a ps or worker that ends with this process.
-Result<void> start_child(const std::string& program, std::vector<std::string> arguments) {
+/// Starts a ps or worker that ends with this process, in a process of its own that starts it again
+/// when it dies.
+Result<void> keep_running(const std::string& program, std::vector<std::string> arguments) {
   const std::string path = str(program_dir(), "/", program);
   arguments.insert(arguments.begin(), path);
-  const Started started = start_own({.argv = std::move(arguments)}, SIGTERM,
-                                    /*hold_stop_signals=*/false);
-  if (started.error != 0) return cannot_start(path, started.error);
-  return {};
+  if (::access(path.c_str(), X_OK) != 0) return cannot_start(path, errno);
+  const pid_t parent = ::getpid();
+  const pid_t keeper = ::fork();
+  if (keeper < 0) return cannot_start(path, errno);
+  if (keeper > 0) return {};
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  for (unsigned pause_s = 1; ::getppid() == parent; pause_s = std::min(2 * pause_s, 30U)) {
+    const Started started = start_own({.argv = arguments}, SIGTERM, /*hold_stop_signals=*/false);
+    int status = 0;
+    if (started.error != 0 || !reap(started.pid, 0, status) || !restart_mends(status)) break;
+    std::fprintf(stderr, "node: %s %s; starts it again in %u s\n", program.c_str(),
+                 end_text(status).c_str(), pause_s);
+    ::sleep(pause_s);
+  }
+  ::_exit(0);
 }
 
 /// Returns the exit status, if this process does not become another program.
@@ -123,15 +122,12 @@ Result<int> run_node(const NodeFlags& flags) {
     return 0;
   }
   DP_TRY(const NodePlan plan, plan_node(config, environment("DOWNPOUR_CHIEF")));
-  std::vector<std::string> chief;
-  if (plan.with_chief || plan.role == wire::Role::kChief) {
-    DP_TRY(chief, chief_arguments(flags, plan));
-  }
   if (plan.ps_in_workers && plan.role == wire::Role::kWorker)
-    DP_TRY_VOID(start_child("downpour-ps", member_arguments(flags, plan, plan.ps_bind)));
+    DP_TRY_VOID(keep_running("downpour-ps", member_arguments(flags, plan, plan.ps_bind)));
   if (plan.with_chief)
-    DP_TRY_VOID(start_child("downpour-worker", member_arguments(flags, plan, "")));
-  if (!chief.empty()) return become("downpour-chief", std::move(chief));
+    DP_TRY_VOID(keep_running("downpour-worker", member_arguments(flags, plan, "")));
+  if (plan.with_chief || plan.role == wire::Role::kChief)
+    return become("downpour-chief", chief_arguments(flags, plan));
   if (plan.role == wire::Role::kPs)
     return become("downpour-ps", member_arguments(flags, plan, plan.bind));
   return become("downpour-worker", member_arguments(flags, plan, ""));
@@ -158,7 +154,9 @@ void add_node(CLI::App& app, int& status) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   verb->footer(
-      "Example:\n  TF_CONFIG='{\"cluster\": {\"chief\": [\"a:2222\"], \"ps\": [\"b:2222\"], "
+      "A worker of a cluster without ps also runs a ps, and the job trains synchronously unless it "
+      "sets train.mode.\n\nExample:\n  TF_CONFIG='{\"cluster\": {\"chief\": [\"a:2222\"], \"ps\": "
+      "[\"b:2222\"], "
       "\"worker\": [\"c:2222\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}' downpour node "
       "job.toml --keys keys");
   verb->callback([flags, &status] {

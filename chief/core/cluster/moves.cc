@@ -226,6 +226,7 @@ int64_t Moves::timeout_ns() const {
 }
 
 void Moves::probe_ps(Turn& turn) {
+  std::erase_if(targets_, [&](const auto& target) { return find(target.first) == nullptr; });
   for (Member& m : members_) {
     if (!m.is_ps() || !m.live() || m.answers || ownership_.adopting(ps_key(m))) continue;
     Target& target = targets_[ps_key(m)];
@@ -302,7 +303,6 @@ void Moves::dismiss_drained_ps(Turn& turn) {
 }
 
 void Moves::on_view_published(Turn& turn) {
-  std::erase_if(targets_, [&](const auto& target) { return find(target.first) == nullptr; });
   work_.reset();
   settle(turn);
   std::erase_if(unresolved_, [&](const auto& u) { return !ownership_.owner_number(u.first); });

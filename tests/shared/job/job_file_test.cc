@@ -236,12 +236,16 @@ TEST_CASE("later overrides replace earlier ones, and all of them replace the fil
   std::vector<Override> overrides = overrides_from_environment(environ_entries);
   REQUIRE(overrides.size() == 3);
   overrides.push_back({"train.epochs", "9", "--set"});
+  overrides.push_back({"train.epochs", "1", "--set-default", /*if_absent=*/true});
+  overrides.push_back({"train.batch_size", "1", "--set-default", /*if_absent=*/true});
+  overrides.push_back({"train.reduction", "sum", "--set-default", /*if_absent=*/true});
   auto result = test::load_text(
       small_job("train = { epochs = 2, batch_size = 3, in_flight = 4 }\n"), overrides);
   REQUIRE(result);
   CHECK(result->job.train.epochs == 9);
   CHECK(result->job.train.batch_size == 99);
   CHECK(result->job.train.in_flight == 4);
+  CHECK(result->job.train.reduction == "sum");
   CHECK(result->job.seed == 8);
   CHECK(find_origin(result->origins, "train.epochs")->from == "--set");
   CHECK(find_origin(result->origins, "train.batch_size")->from ==
