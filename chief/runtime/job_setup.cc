@@ -166,8 +166,10 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   const std::string here = fs::current_path(error).string();
   // Print the generated job and load it with the overrides, like a job of the user.
   Job chosen = job_for_file(facts, here);
-  const bool other_rules = std::ranges::any_of(overrides, [](const Override& override) {
-    return override.key == "model.preset" || override.key.starts_with("optimizer");
+  const bool other_rules = std::ranges::any_of(overrides, [&](const Override& override) {
+    const std::string value = unquoted(override.value);
+    return (override.key == "model.preset" && value != chosen.model.preset) ||
+           (override.key == "optimizer.type" && value != "ftrl");
   });
   if (other_rules && chosen.model.preset == "factorization_machine") {
     // Its optimizer fits no other preset, and another type of optimizer has other options.
