@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "shared/base/error_text.h"
@@ -103,8 +104,21 @@ Result<void> keep_running(const std::string& program, std::vector<std::string> a
   for (unsigned pause_s = 1; ::getppid() == parent; pause_s = std::min(2 * pause_s, 30U)) {
     const Started started = start_own({.argv = arguments}, SIGTERM, /*hold_stop_signals=*/false);
     int status = 0;
-    if (started.error != 0 || !reap(started.pid, 0, status) || !restart_mends(status)) break;
-    std::fprintf(stderr, "node: %s %s; starts it again in %u s\n", program.c_str(),
+    if (started.error != 0) {
+      std::fprintf(stderr, "node: %s can't be started: %s\n", path.c_str(),
+                   std::strerror(started.error));
+      break;
+    }
+    if (!reap(started.pid, 0, status)) break;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    const bool stopped = code == 128 + SIGINT || code == 128 + SIGTERM;  // as the chief asked
+    if (stopped || (WIFEXITED(status) && code == 0)) break;
+    if (!restart_mends(status)) {
+      std::fprintf(stderr, "node: %s %s, and is not started again\n", program.c_str(),
+                   end_text(status).c_str());
+      break;
+    }
+    std::fprintf(stderr, "node: %s %s; the next start is in %u s\n", program.c_str(),
                  end_text(status).c_str(), pause_s);
     ::sleep(pause_s);
   }
