@@ -106,6 +106,20 @@ TEST_CASE("classes without a job: three classes of numbers that no plane separat
   CHECK(metrics["accuracy"].get<double>() > 0.93);
 }
 
+TEST_CASE("an override of one option keeps the rest of the chosen optimizer", "[integration]") {
+  const ScratchDir dir;
+  dir.write("d.svm", "1 1:1 2:1\n0 2:1 3:1\n1 1:1 3:1\n");
+  const auto dry_run = [&](const std::string& setting) {
+    return Program("downpour", {"train", dir / "d.svm", "--dry-run", "--set", setting}, dir.path())
+        .wait(60)
+        .out;
+  };
+  const std::string same = dry_run("optimizer.learning_rate=0.05");
+  CHECK(same.find("learning_rate = 0.05") != std::string::npos);
+  CHECK(same.find("variables = \"linear/*\"") != std::string::npos);
+  CHECK(dry_run("model.preset=deepfm").find("linear/*") == std::string::npos);
+}
+
 TEST_CASE("clicks without a job come within .01 AUC of the best possible", "[integration]") {
   const ScratchDir dir;
   const auto synth = [&](const std::string& name, const char* rows, const char* stream) {
