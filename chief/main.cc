@@ -42,6 +42,7 @@ Result<int> run(const Flags& flags) {
   }
   for (const std::string& text : flags.set_default) {
     DP_TRY(Override override, chief::parse_set(text));
+    override.origin = "--set-default";
     override.if_absent = true;
     overrides.push_back(std::move(override));
   }

@@ -58,7 +58,9 @@ data::Roles roles_of(const ModelSpec& model) {
     roles.targets = {{target.empty() ? "label" : target, loss_of(model)}};
   }
   for (const OutputSpec& output : model.outputs) {
-    roles.targets.push_back({output.target, output.loss});
+    if (std::ranges::find(roles.targets, output.target, &data::Roles::Target::name) ==
+        roles.targets.end())
+      roles.targets.push_back({output.target, output.loss});
     if (!output.weights.empty()) roles.weights.push_back(output.weights);
   }
   return roles;
