@@ -62,6 +62,12 @@ Result<int> run(const Flags& flags) {
     DP_TRY(given.lock, chief::lock_run(storage, job.run_dir, flags.takeover));
   }
   std::vector<std::string> notes = given.notes;
+  for (const Override& override : overrides) {
+    const auto origin = given.loaded.origins.find(override.key);
+    if (override.if_absent && origin != given.loaded.origins.end() &&
+        origin->second.from == override.origin)
+      notes.push_back(str(override.key, " is ", override.value, ": the job does not set it"));
+  }
   DP_TRY(auto config,
          chief::open_run(storage, plan,
                          {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers},

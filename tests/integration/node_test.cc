@@ -58,6 +58,19 @@ std::vector<pid_t> processes(const std::vector<std::string>& texts) {
   return found;
 }
 
+void wait_for_checkpoint(const ScratchDir& dir) {
+  const std::string events = dir / "run/events.jsonl";
+  for (int i = 0; i < 30'000 && read_text(events).find("\"published\"") == std::string::npos; ++i)
+    ::usleep(1000);
+}
+
+/// Waits until no process has all of these texts in its command line. A ps or worker whose chief is
+/// gone waits for another one for a while.
+bool have_ended(const std::vector<std::string>& texts) {
+  for (int i = 0; i < 9000 && !processes(texts).empty(); ++i) ::usleep(10'000);
+  return processes(texts).empty();
+}
+
 void check_trained(const ScratchDir& dir, std::map<std::string, std::unique_ptr<Program>>& nodes) {
   for (auto& [name, node] : nodes) {
     const Ended ended = node->wait(120);
@@ -113,6 +126,7 @@ TEST_CASE("workers alone also hold the variables, and train synchronously", "[in
   const std::string job = read_text(dir / "run/job.toml");
   CHECK(job.find("mode = \"sync\"") != std::string::npos);
   CHECK(job.find("replicas = 2") != std::string::npos);
+  CHECK(nodes["worker0"]->saw("train.mode is sync: the job does not set it"));
 }
 
 TEST_CASE("a ps beside a worker is started again", "[integration]") {
@@ -123,9 +137,7 @@ TEST_CASE("a ps beside a worker is started again", "[integration]") {
   for (const int i : {0, 1})
     nodes["worker" + std::to_string(i)] =
         start(dir, "worker" + std::to_string(i), config, "worker", i);
-  const std::string events = dir / "run/events.jsonl";
-  for (int i = 0; i < 30'000 && read_text(events).find("\"published\"") == std::string::npos; ++i)
-    ::usleep(1000);
+  wait_for_checkpoint(dir);
   const std::vector<pid_t> ps = processes({"downpour-ps", dir / "keys"});
   REQUIRE(ps.size() == 2);
   ::kill(ps[1], SIGKILL);
@@ -134,8 +146,61 @@ TEST_CASE("a ps beside a worker is started again", "[integration]") {
     INFO(name << ": " << ended.err);
     CHECK(ended.status == 0);
   }
-  CHECK(read_text(events).find("\"ps_lost\"") != std::string::npos);
+  CHECK(read_text(dir / "run/events.jsonl").find("\"ps_lost\"") != std::string::npos);
   CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{200, kRows}});
+}
+
+TEST_CASE("a worker 0 that always dies stops its node with a checkpoint", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, /*epochs=*/100'000);
+  const Json config = {{"cluster", {{"worker", {free_address()}}}}};
+  const auto node = start(dir, "worker0", config, "worker", 0);
+  wait_for_checkpoint(dir);
+  const std::vector<std::string> worker = {"downpour-worker", dir / "keys"};
+  pid_t last = 0;
+  for (int kills = 0, tries = 0; kills < 6 && tries < 3000; ++tries) {
+    ::usleep(10'000);
+    const std::vector<pid_t> found = processes(worker);
+    // Until it runs its program, a child has the command line of the keeper.
+    if (found.size() != 1 || found[0] == last) continue;
+    ::kill(last = found[0], SIGKILL);
+    ++kills;
+  }
+  const Ended ended = node->wait(60);
+  INFO(ended.err);
+  CHECK(ended.status == 128 + SIGTERM);
+  CHECK(ended.err.find("5 restarts did not help") != std::string::npos);
+  CHECK(have_ended({dir / "keys"}));
+  CHECK(ended.err.find("stopped") != std::string::npos);
+}
+
+TEST_CASE("the processes that node has started end with the chief, also if it is killed",
+          "[integration]") {
+  for (const int number : {SIGTERM, SIGKILL}) {
+    const ScratchDir dir;
+    make_job(dir, /*epochs=*/100'000);
+    const Json config = {{"cluster", {{"worker", {free_address()}}}}};
+    const auto node = start(dir, "worker0", config, "worker", 0);
+    wait_for_checkpoint(dir);
+    CHECK_FALSE(processes({"downpour-ps", dir / "keys"}).empty());
+    node->signal(number);
+    const Ended ended = node->wait(60);
+    INFO(ended.err);
+    CHECK(ended.status == 128 + number);
+    CHECK(have_ended({dir / "keys"}));
+  }
+}
+
+TEST_CASE("one --set can't change the threads of a ps beside a worker", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir);
+  ::setenv("TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})", 1);
+  const Ended ended =
+      Program("downpour", {"node", dir / "job.toml", "--set", "cluster.ps_threads=2"}, dir.path())
+          .wait();
+  ::unsetenv("TF_CONFIG");
+  CHECK(ended.status == 64);
+  CHECK(ended.err.find("--set cluster.ps_threads=2") != std::string::npos);
 }
 
 TEST_CASE("a wrong TF_CONFIG ends the process with the part that is wrong", "[integration]") {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -7,10 +8,13 @@
 #include <memory>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "shared/base/error_text.h"
+#include "shared/base/units.h"
 #include "shared/env/child_process.h"
+#include "shared/env/clock.h"
 #include "shared/env/process.h"
 #include "tools/cli/restart_policy.h"
 #include "tools/cli/tf_config.h"
@@ -18,6 +22,9 @@
 
 namespace downpour::tools {
 namespace {
+
+constexpr uint32_t kRestarts = 5;  // in a row, of a process beside this one
+constexpr int64_t kProgressNs = 60 * kSecond;
 
 struct NodeFlags {
   std::string job;
@@ -62,7 +69,8 @@ std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
   if (!bind.empty())
     arguments.insert(arguments.end(), {"--bind", "tcp://" + bind, "--advertise", plan.host});
-  const bool helper = plan.ps_in_workers && !bind.empty();  // the threads are the worker's
+  // A ps beside a worker has one thread; all others are the worker's.
+  const bool helper = plan.ps_in_workers && !bind.empty();
   if (!flags.threads.empty() && !helper)
     arguments.insert(arguments.end(), {"--threads", flags.threads});
   return arguments;
@@ -91,7 +99,7 @@ Error run_local(const NodeFlags& flags) {
 }
 
 /// Starts a ps or worker that ends with this process, in a process of its own that starts it again
-/// when it dies.
+/// when it dies. If that does not help, this process gets SIGTERM.
 Result<void> keep_running(const std::string& program, std::vector<std::string> arguments) {
   const std::string path = str(program_dir(), "/", program);
   arguments.insert(arguments.begin(), path);
@@ -101,12 +109,18 @@ Result<void> keep_running(const std::string& program, std::vector<std::string> a
   if (keeper < 0) return cannot_start(path, errno);
   if (keeper > 0) return {};
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  for (unsigned pause_s = 1; ::getppid() == parent; pause_s = std::min(2 * pause_s, 30U)) {
+  // The keeper does not know how far the job is. A process that ran for a minute made progress.
+  RestartPolicy policy(kRestarts);
+  uint64_t progress = 0;
+  const PosixClock clock;
+  while (::getppid() == parent) {
+    const int64_t start_ns = clock.now_ns();
     const Started started = start_own({.argv = arguments}, SIGTERM, /*hold_stop_signals=*/false);
     int status = 0;
     if (started.error != 0) {
       std::fprintf(stderr, "node: %s can't be started: %s\n", path.c_str(),
                    std::strerror(started.error));
+      ::kill(parent, SIGTERM);
       break;
     }
     if (!reap(started.pid, 0, status)) break;
@@ -118,9 +132,18 @@ Result<void> keep_running(const std::string& program, std::vector<std::string> a
                    end_text(status).c_str());
       break;
     }
-    std::fprintf(stderr, "node: %s %s; the next start is in %u s\n", program.c_str(),
-                 end_text(status).c_str(), pause_s);
-    ::sleep(pause_s);
+    const int64_t now_ns = clock.now_ns();
+    if (now_ns - start_ns >= kProgressNs) ++progress;
+    const auto start_at_ns = policy.on_ended(now_ns, progress);
+    if (!start_at_ns) {
+      std::fprintf(stderr, "node: %s %s; %u restarts did not help, so the whole node stops\n",
+                   program.c_str(), end_text(status).c_str(), kRestarts);
+      ::kill(parent, SIGTERM);
+      break;
+    }
+    std::fprintf(stderr, "node: %s %s; it is started again\n", program.c_str(),
+                 end_text(status).c_str());
+    std::this_thread::sleep_for(std::chrono::nanoseconds(*start_at_ns - now_ns));
   }
   ::_exit(0);
 }
@@ -136,6 +159,11 @@ Result<int> run_node(const NodeFlags& flags) {
     return 0;
   }
   DP_TRY(const NodePlan plan, plan_node(config, environment("DOWNPOUR_CHIEF")));
+  for (const std::string& one : flags.set) {
+    if (!plan.ps_in_workers || !one.starts_with("cluster.ps_threads=")) continue;
+    return Error{ErrorCode::kUsage, "a ps beside a worker has one thread", str("--set ", one),
+                 "remove the flag, or start the ps in processes of their own"};
+  }
   if (plan.ps_in_workers && plan.role == wire::Role::kWorker)
     DP_TRY_VOID(keep_running("downpour-ps", member_arguments(flags, plan, plan.ps_bind)));
   if (plan.with_chief)
@@ -168,8 +196,9 @@ void add_node(CLI::App& app, int& status) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   verb->footer(
-      "A worker of a cluster without ps also runs a ps, and the job trains synchronously unless it "
-      "sets train.mode.\n\nExample:\n  TF_CONFIG='{\"cluster\": {\"chief\": [\"a:2222\"], \"ps\": "
+      "In a cluster without ps each worker also runs a ps with one thread, and the job trains "
+      "synchronously unless it sets train.mode.\n\nExample:\n  TF_CONFIG='{\"cluster\": "
+      "{\"chief\": [\"a:2222\"], \"ps\": "
       "[\"b:2222\"], "
       "\"worker\": [\"c:2222\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}' downpour node "
       "job.toml --keys keys");
