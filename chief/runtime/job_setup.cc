@@ -91,6 +91,17 @@ std::string unquoted(const std::string& value) {
   return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
+/// Returns the model as far as the overrides give it.
+ModelSpec model_of(std::span<const Override> overrides) {
+  ModelSpec model;
+  for (const auto& [key, value, origin, if_absent] : overrides) {
+    if (key == "model.preset") model.preset = unquoted(value);
+    if (key == "model.target") model.options.target = unquoted(value);
+    if (key == "model.loss") model.options.loss = unquoted(value);
+  }
+  return model;
+}
+
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
 
 }  // namespace
@@ -153,11 +164,13 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     return Error{ErrorCode::kNoInput, "the job or data file does not exist", path,
                  "a job file ends in .toml; see downpour train --help", ""};
   }
+  const ModelSpec model = model_of(overrides);
   data::Roles roles;
-  for (const Override& override : overrides) {
-    if (override.key == "model.target") roles.targets = {{unquoted(override.value), ""}};
-  }
+  const std::string loss = loss_of(model);
+  if (!model.options.target.empty()) roles.targets = {{model.options.target, loss}};
   DP_TRY(FileFacts facts, data::sniff(path, {}, roles));
+  if (loss == "squared") facts.classes = 0;
+  if (loss == "logistic") facts.classes = 2;
   given.from_data_file = true;
   facts.path = is_object ? path : fs::absolute(path, error).string();
   if (facts.records_estimated == 0 && is_object) {
@@ -168,13 +181,11 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   const std::string here = fs::current_path(error).string();
   // Print the generated job and load it with the overrides, like a job of the user.
   Job chosen = job_for_file(facts, here);
-  const bool other_rules = std::ranges::any_of(overrides, [&](const Override& override) {
-    const std::string value = unquoted(override.value);
-    return (override.key == "model.preset" && value != chosen.model.preset) ||
-           (override.key == "optimizer.type" && value != "ftrl");
+  const bool other_type = std::ranges::any_of(overrides, [](const Override& override) {
+    return override.key == "optimizer.type" && unquoted(override.value) != "ftrl";
   });
-  if (other_rules && chosen.model.preset == "factorization_machine") {
-    // Its optimizer fits no other preset, and another type of optimizer has other options.
+  if (other_type || (!model.preset.empty() && model.preset != chosen.model.preset)) {
+    // The optimizer fits no other preset, and another type of optimizer has other options.
     chosen.optimizer = {};
     chosen.optimizer_rules.clear();
     chosen.model.options.own_optimizer = true;

@@ -40,8 +40,8 @@ struct Roles {
 /// is first called.
 class FileSample {
  public:
-  /// `declared` are the settings that the job has already: delimiter, header, columns, skip_lines
-  /// and quoted_newlines.
+  /// `declared` are the settings that the job has already: delimiter, header, columns, missing,
+  /// skip_lines and quoted_newlines.
   FileSample(std::string path, const DataSpec& declared, const Roles& roles)
       : path_(std::move(path)), declared_(declared), roles_(roles) {}
   FileSample(const FileSample&) = delete;

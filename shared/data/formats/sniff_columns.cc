@@ -113,6 +113,11 @@ bool names_target(const std::vector<Roles::Target>& targets, const std::string& 
   return std::ranges::find(targets, name, &Roles::Target::name) != targets.end();
 }
 
+std::string no_target(bool known, std::string_view part) {
+  return known ? str("; the target of the job is a ", part, " without one value in each record")
+               : str("; no ", part, " is clearly the target: set model.target");
+}
+
 void take_weight(const Roles& roles, FieldSpec& field) {
   if (std::ranges::count(roles.weights, field.name) == 0) return;
   field.transform.clear();

@@ -62,6 +62,9 @@ std::vector<Roles::Target> present(const std::vector<Roles::Target>& targets, Ha
 }
 /// Returns true if `name` is one of these targets.
 bool names_target(const std::vector<Roles::Target>& targets, const std::string& name);
+/// Returns the end of the reason for a file without a target. `known`: the job names a `part` of
+/// the file, for example a "member", that can't be one.
+std::string no_target(bool known, std::string_view part);
 /// Makes `field` that of a sample weight, if the job has one of this name.
 void take_weight(const Roles& roles, FieldSpec& field);
 /// Returns the index of the column to predict, if the job names none. `why` gets the reason.

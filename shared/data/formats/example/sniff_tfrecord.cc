@@ -153,8 +153,9 @@ Result<FileFacts> frame_facts(FileSample& file) {
     return feature != features.end() && feature->second.most == 1;
   };
   const auto is_feature = [&](const std::string& name) { return features.contains(name); };
+  const bool known = !present(file.roles().targets, is_feature).empty();
   std::vector<Roles::Target> targets = present(file.roles().targets, is_single);
-  if (!present(file.roles().targets, is_feature).empty()) {
+  if (known) {
     why = "by the job";
   } else if (std::string guess = target_of(features, records, why); !guess.empty()) {
     targets = {{std::move(guess), ""}};
@@ -171,7 +172,7 @@ Result<FileFacts> frame_facts(FileSample& file) {
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
-  std::string target = "; no feature is clearly the target: set model.target";
+  std::string target = no_target(known, "feature");
   for (const Roles::Target& named : targets)
     describe_target(named, features.at(named.name).column, facts, note);
   if (!targets.empty()) {

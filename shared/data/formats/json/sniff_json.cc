@@ -145,7 +145,7 @@ Result<FileFacts> json_facts(FileSample& file) {
     (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
     facts.fields.push_back(*field);
   }
-  std::string target = "; no member is clearly the target: set model.target";
+  std::string target = no_target(known, "member");
   for (const Roles::Target& named : targets)
     describe_target(named, members.at(named.name).column, facts, note);
   if (!targets.empty()) {

@@ -110,7 +110,7 @@ Result<FileFacts> array_facts(FileSample& file, DataFormat format) {
     }
     if (!guess.empty()) targets = {{guess, ""}};
   }
-  std::string said_target = "; no array is clearly the target: set model.target";
+  std::string said_target = no_target(known, "array");
   std::string list, note;
   for (size_t i = 0; i < arrays.size(); ++i) {
     list += (i > 0 ? ", " : "") + names[i];

@@ -55,17 +55,6 @@ bool looks_like_criteo(const Rows& rows) {
   return !rows.empty();
 }
 
-/// Returns the fields of a file in Criteo's format. The format's default transform of numbers is
-/// log(1
-/// + x), because Criteo's numbers are counts. Quantiles serve other numbers, too.
-std::vector<FieldSpec> criteo_fields() {
-  std::vector<FieldSpec> fields = default_fields(DataFormat::kCriteo);
-  for (FieldSpec& field : fields) {
-    if (field.name.starts_with('I')) field.transform = {ops::Quantile{}};
-  }
-  return fields;
-}
-
 Column look_at(const Rows& rows, size_t index, size_t first_row) {
   Column column;
   for (size_t r = first_row; r < rows.size(); ++r) {
@@ -80,6 +69,33 @@ Column look_at(const Rows& rows, size_t index, size_t first_row) {
     }
   }
   return column;
+}
+
+/// Returns the facts of a file in Criteo's format. The format's default transform of numbers is
+/// log(1 + x), because Criteo's numbers are counts. Quantiles serve other numbers, too.
+FileFacts criteo_facts(const Rows& rows, const Roles& roles) {
+  FileFacts facts{.format = DataFormat::kCriteo, .columns = default_columns(DataFormat::kCriteo)};
+  const auto is_column = [&](const std::string& name) {
+    return std::ranges::count(facts.columns, name) > 0;
+  };
+  std::vector<Roles::Target> targets = present(roles.targets, is_column);
+  if (targets.empty()) targets = {{"label", ""}};
+  std::string note;
+  for (FieldSpec& field : default_fields(DataFormat::kCriteo)) {
+    const auto target = std::ranges::find(targets, field.name, &Roles::Target::name);
+    if (target != targets.end()) {
+      const auto column =
+          size_t(std::ranges::find(facts.columns, field.name) - facts.columns.begin());
+      describe_target(*target, look_at(rows, column, 0), facts, note);
+      continue;
+    }
+    if (field.name.starts_with('I')) field.transform = {ops::Quantile{}};
+    take_weight(roles, field);
+    facts.fields.push_back(std::move(field));
+  }
+  facts.reason = str("criteo: label, 13 numbers and 26 hashed categories, separated by tabs",
+                     facts.target == "label" ? "" : str("; target \"", facts.target, "\""), note);
+  return facts;
 }
 
 /// Returns the format of tables with this delimiter: the one whose delimiter it is, otherwise csv.
@@ -119,21 +135,23 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
 
 /// Returns whether the first row has the names of the columns. `columns` are the columns of the
 /// other rows.
-bool begins_with_header(const Rows& rows, const std::vector<Column>& columns) {
+bool begins_with_header(const Rows& rows, const std::vector<Column>& columns,
+                        const DataSpec& declared) {
   // The first row is a header if it has a name in a column whose other cells are all numbers.
   bool header = false;
   double value = 0;
   for (size_t i = 0; i < columns.size(); ++i) {
     const std::string& first = rows[0][i];
     header |= columns[i].is_numeric() && !first.empty() && !kMissingMarks.contains(first) &&
-              !number_of(first, value);
+              std::ranges::count(declared.missing, first) == 0 && !number_of(first, value);
   }
   // A first record may have one bad value. So a first row that contains a number is a header only
-  // if all of its cells are different and not empty.
+  // if all of its cells are different and not empty, and never if the job names the columns.
   const bool names_only = std::none_of(rows[0].begin(), rows[0].end(),
                                        [&](const auto& cell) { return number_of(cell, value); });
   const bool unnamed = std::count(rows[0].begin(), rows[0].end(), "") > 0;
-  return header && (names_only || (!unnamed && first_repeated(rows[0]) == nullptr));
+  const bool distinct = !unnamed && first_repeated(rows[0]) == nullptr;
+  return header && (names_only || (distinct && declared.columns.empty()));
 }
 
 Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
@@ -143,16 +161,8 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     facts.delimiter = std::string(1, cells.delimiter);
   Rows rows = split_all(cells.lines, cells.delimiter, traits_of(facts.format).quotes, kSampleLines);
   std::erase_if(rows, [&](const auto& row) { return row.size() != width; });
-  if (cells.delimiter == '\t' && file.declared().columns.empty() && looks_like_criteo(rows)) {
-    constexpr DataFormat kCriteo = DataFormat::kCriteo;
-    return FileFacts{
-        .format = kCriteo,
-        .columns = default_columns(kCriteo),
-        .fields = criteo_fields(),
-        .target = "label",
-        .classes = 2,
-        .reason = "criteo: label, 13 numbers and 26 hashed categories, separated by tabs"};
-  }
+  if (cells.delimiter == '\t' && file.declared().columns.empty() && looks_like_criteo(rows))
+    return criteo_facts(rows, file.roles());
   size_t padded = 0;
   for (auto& row : rows) {
     for (std::string& cell : row) {
@@ -165,7 +175,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   std::vector<Column> columns;
   for (size_t i = 0; i < width; ++i) columns.push_back(look_at(rows, i, 1));
   const std::vector<std::string>& declared = file.declared().columns;
-  facts.header = file.declared().header || begins_with_header(rows, columns);
+  facts.header = file.declared().header || begins_with_header(rows, columns, file.declared());
   if (!declared.empty() && !file.declared().header) {
     if (facts.header) {
       return Error{
@@ -173,7 +183,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
           str("the first line looks like a header: ", shown(rows[0][0]), ", ..."),
           str(file.path(), ":", file.declared().skip_lines + 1),
           "set data.header = true to use its names, or data.skip_lines = 1 to use those of "
-          "data.columns"};
+          "data.columns; if it is a record, add its mark for an unknown number to data.missing"};
     }
     if (declared.size() != width) {
       return Error{ErrorCode::kConfig,

@@ -216,6 +216,14 @@ TEST_CASE("sniff: columns that a job declares have its names", "[data]") {
   const Error header = sniff(dir.write("h.csv", "f,x,y\n1,1.5,a\n0,2.5,b\n"), declared).error();
   CHECK_THAT(header.what, Contains("looks like a header"));
   CHECK_THAT(header.hint, Contains("data.header = true"));
+  // A first record with a text where numbers follow is one, if it also has a number or if the text
+  // is declared.
+  const std::string odd = dir.write("o.csv", "none,1.5,a\n1,2.5,b\n0,3.5,a\n");
+  CHECK_FALSE(sniff(odd, declared).value().header);
+  const std::string text = dir.write("u.csv", "none,b,a\n1,b,b\n0,c,a\n");
+  CHECK_THAT(sniff(text, declared).error().hint, Contains("data.missing"));
+  declared.missing = {"none"};
+  CHECK_FALSE(sniff(text, declared).value().header);
 }
 
 TEST_CASE("sniff: a header may lack a name, but not repeat one", "[data]") {
@@ -269,6 +277,13 @@ TEST_CASE(
   CHECK(sniff(dir.write("c", line + "\n" + line + "\n")).value().format == DataFormat::kCriteo);
   CHECK(field_of(sniff(dir.path() + "/c").value(), "I1").transform ==
         std::vector<TransformSpec>{ops::Quantile{}});
+  const FileFacts other =
+      sniff(dir.path() + "/c", {}, {.targets = {{"I2", "squared"}}, .weights = {"I1"}}).value();
+  CHECK(other.format == DataFormat::kCriteo);
+  CHECK(other.target == "I2");
+  CHECK(field_of(other, "I1").transform.empty());
+  CHECK(field_of(other, "I2").transform.empty());
+  CHECK(field_of(other, "I3").transform == std::vector<TransformSpec>{ops::Quantile{}});
   std::string text;
   for (int i = 0; i < 40; ++i)
     text += str(i % 2, "\tthe rock number ", i, " is destined to be new\n");
