@@ -50,7 +50,8 @@ class TableReader {
 
  protected:
   std::string path_of(std::string_view name) const {
-    return path_.empty() ? std::string(name) : str(path_, ".", toml_key(name));
+    if (path_.empty()) return std::string(name);
+    return std::string(path_).append(1, '.').append(toml_key(name));
   }
 
   /// Returns the value of a key, or null if the table has none or an earlier key was wrong.

@@ -99,7 +99,7 @@ Result<FrameHeader> open_frame(std::span<const uint8_t> frame) {
   RawEnvelope in;
   std::memcpy(&in, frame.data(), kEnvelopeBytes);
   if (in.magic != kFrameMagic)
-    return malformed("not a Downpour message (magic ", std::hex, in.magic, ")");
+    return malformed("not a Downpour message (magic ", hex(in.magic), ")");
   if (in.version != kProtocolVersion) {
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("the peer speaks protocol ", in.version,

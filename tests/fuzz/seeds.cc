@@ -286,8 +286,7 @@ std::string criteo_seed(Rng& rng) {
     out += str(rng.below(2));
     for (int i = 0; i < 13; ++i)
       out += "\t" + (one_in(rng, 4) ? "" : one_in(rng, 8) ? number(rng) : str(rng.below(5000)));
-    for (int i = 0; i < 26; ++i)
-      out += "\t" + (one_in(rng, 4) ? "" : str(std::hex, rng.next() >> 32));
+    for (int i = 0; i < 26; ++i) out += "\t" + (one_in(rng, 4) ? "" : hex(rng.next() >> 32));
     out += line_end(rng);
   }
   return out;

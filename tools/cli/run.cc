@@ -200,7 +200,7 @@ int run_job(RunRequest request) {
     if (!made) return fail(made.error());
     sockets = std::move(*made);
   }
-  const std::string name = str(std::hex, config->run, "-", getpid());
+  const std::string name = str(hex(config->run), "-", getpid());
   const std::string endpoint = layout.one_process ? "inproc://chief-" + name
                                : over_ipc         ? "ipc://" + sockets.path() + "/chief"
                                                   : "tcp://127.0.0.1:*";

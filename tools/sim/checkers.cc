@@ -154,7 +154,7 @@ std::vector<Checkers::Core> Checkers::cores_of(const Process& process) {
     const ps::PsNode* node = process.ps(thread);
     if (node->core() == nullptr) continue;
     cores.push_back({.id = {process.number(), thread},
-                     .name = str(process.name(), thread > 0 ? str(" core ", thread) : ""),
+                     .name = thread > 0 ? str(process.name(), " core ", thread) : process.name(),
                      .incarnation = process.incarnation(),
                      .core = node->core()});
   }

@@ -43,7 +43,7 @@ Result<std::string> write_data(const std::string& name, const std::string& forma
                                const std::string& text) {
   PosixStorage storage;
   DP_TRY_VOID(storage.make_dirs(folder()));
-  const std::string file = str(folder(), '/', name, '-', std::hex, hash_string(text), '.', format);
+  const std::string file = str(folder(), '/', name, '-', hex(hash_string(text)), '.', format);
   DP_TRY(const bool there, storage.exists(file));
   if (!there) DP_TRY_VOID(storage.write_file_atomic(file, as_bytes(text)));
   return file;

@@ -40,6 +40,8 @@ Process::Process(Machinery& machinery, ProcessNumber number, wire::Role role, ui
       role_(role),
       index_(index),
       incarnation_(incarnation),
+      name_(role == wire::Role::kChief ? str("chief#", number)
+                                       : str(role_name(role), " ", index, "#", number)),
       real_storage_(storage),
       sim_storage_(machinery.disk, str(number),
                    str(role_name(role), index, number % 2 == 0 ? "" : "b")),
@@ -52,11 +54,6 @@ Process::Process(Machinery& machinery, ProcessNumber number, wire::Role role, ui
 }
 
 Process::~Process() { *self_ = nullptr; }
-
-std::string Process::name() const {
-  return role_ == wire::Role::kChief ? str("chief#", number_)
-                                     : str(role_name(role_), " ", index_, "#", number_);
-}
 
 template <typename Node>
 Result<void> Process::begin(Node& node) {

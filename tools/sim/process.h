@@ -36,7 +36,7 @@ class Process {
   wire::Role role() const { return role_; }
   uint32_t index() const { return index_; }
   Incarnation incarnation() const { return incarnation_; }
-  std::string name() const;
+  const std::string& name() const { return name_; }
 
   Result<void> start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,
                            chief::ChiefOptions options, chief::Console* console);
@@ -95,6 +95,7 @@ class Process {
   wire::Role role_;
   uint32_t index_;
   Incarnation incarnation_;
+  std::string name_;
   Storage* real_storage_;
   SimStorage sim_storage_;
   SimClock clock_;
