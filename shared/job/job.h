@@ -281,12 +281,15 @@ struct WarmStartSpec {
 };
 
 constexpr uint32_t kEpochsMax = 1'000'000;  // with `steps`, this number means no limit
+constexpr uint32_t kBatchSizeMax = 1 << 20;
 
 struct TrainSpec {
   uint32_t epochs = 1;           // with `steps`: kEpochsMax unless it is given, too
   uint64_t steps = 0;            // batches, over all epochs; 0: no limit
   uint64_t steps_per_epoch = 0;  // for a source with one shard; 0: to the end of the source
   uint32_t batch_size = 512;
+  // Of all replicas together. load_job() divides it and sets batch_size; afterwards it is 0.
+  uint32_t global_batch_size = 0;
   bool drop_remainder = false;
   std::string reduction = "mean";  // or "sum"
   TrainMode mode = TrainMode::kAsync;

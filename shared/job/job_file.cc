@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "shared/base/object_scheme.h"
 #include "shared/job/job_tree.h"
@@ -199,6 +200,29 @@ void note_own_optimizer(const TomlNode& root, Job& job) {
       job.model.layers.empty() && (optimizer == nullptr || optimizer->entries.empty());
 }
 
+/// Divides the global batch size among the replicas.
+Result<void> settle_batch(TrainSpec& train, const Origins& origins) {
+  const uint32_t global = std::exchange(train.global_batch_size, 0);
+  if (global == 0) return {};
+  const auto wrong = [](std::string what, std::string hint) {
+    return config_error(std::move(what), "train.global_batch_size", std::move(hint), "DP-2106");
+  };
+  if (!traits_of(train.mode).has_replicas) {
+    return wrong(str("mode \"", traits_of(train.mode).name, "\" has no steps of several batches"),
+                 "set train.mode = \"sync\", or set train.batch_size instead");
+  }
+  if (origins.contains("train.batch_size"))
+    return wrong("`batch_size` and `global_batch_size` are both given", "remove one of them");
+  const uint64_t replicas = train.replicas.value_or(0);
+  if (replicas == 0) return {};  // validate_given() reports it
+  if (global % replicas != 0 || global / replicas > kBatchSizeMax) {
+    return wrong(str(global, " records can't be divided evenly among ", replicas, " replicas"),
+                 "set a multiple of train.replicas, or set train.batch_size instead");
+  }
+  train.batch_size = uint32_t(global / replicas);
+  return {};
+}
+
 /// Sets the values that depend on the place of the file: name, base_dir, run_dir and relative
 /// paths.
 void settle_paths(Job& job, const std::string& base_dir, const std::string& stem) {
@@ -263,6 +287,8 @@ Result<LoadedJob> load_job(const JobSource& source, std::span<const Override> ov
   const std::filesystem::path path = std::filesystem::absolute(source.path, ignored);
   settle_paths(loaded.job, path.parent_path().string(), path.stem().string());
   if (auto settled = settle_format(loaded.job); !settled)
+    return located(std::move(settled).error(), loaded.origins);
+  if (auto settled = settle_batch(loaded.job.train, loaded.origins); !settled)
     return located(std::move(settled).error(), loaded.origins);
   DP_TRY_VOID(validate_given(loaded.job, loaded.origins));
   return loaded;

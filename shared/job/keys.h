@@ -228,7 +228,9 @@ void visit_train(V& v, T& t) {
   if constexpr (V::kReads) t.epochs = t.steps > 0 ? kEpochsMax : t.epochs;
   v.number("epochs", t.epochs, 1, kEpochsMax);
   if (V::kReads || t.steps_per_epoch > 0) v.number("steps_per_epoch", t.steps_per_epoch, 0, 4e9);
-  v.number("batch_size", t.batch_size, 1, 1 << 20);
+  v.number("batch_size", t.batch_size, 1, kBatchSizeMax);
+  if (V::kReads || t.global_batch_size > 0)
+    v.number("global_batch_size", t.global_batch_size, 0, kBatchSizeMax * kReplicasMax);
   v.flag("drop_remainder", t.drop_remainder);
   v.choice("reduction", t.reduction, {"mean", "sum"}, {});
   v.enumeration("mode", t.mode, kModeNames, {"local"});
@@ -240,7 +242,7 @@ void visit_train(V& v, T& t) {
   v.number("in_flight", t.in_flight, 1, 64);
   v.flag("quarantine", t.quarantine);
   v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});
-  v.unavailable({"max_time", "global_batch_size", "backups", "sync_every"});
+  v.unavailable({"max_time", "backups", "sync_every"});
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);

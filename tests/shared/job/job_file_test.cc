@@ -121,6 +121,22 @@ TEST_CASE("keys and values that are planned but not implemented are rejected as 
   }
 }
 
+TEST_CASE("a global batch is divided evenly among the replicas", "[job]") {
+  const std::string sync = "train.mode = \"sync\"\ntrain.replicas = 4\n";
+  const Job job = loaded(small_job(sync + "train.global_batch_size = 2048\n"));
+  CHECK(job.train.batch_size == 512);
+  CHECK(job.train.global_batch_size == 0);
+  const auto wrong = [](const std::string& more) { return error_of(small_job(more)); };
+  const Error odd = wrong(sync + "train.global_batch_size = 2050\n");
+  CHECK(odd.what == "2050 records can't be divided evenly among 4 replicas");
+  CHECK(odd.where == "/jobs/job.toml:6:27");
+  const Error both = wrong(sync + "train.global_batch_size = 2048\ntrain.batch_size = 512\n");
+  CHECK(both.what == "`batch_size` and `global_batch_size` are both given");
+  const Error async = wrong("train.global_batch_size = 2048\n");
+  CHECK(async.what == "mode \"async\" has no steps of several batches");
+  CHECK(async.hint.find("train.mode = \"sync\"") != std::string::npos);
+}
+
 TEST_CASE("synchronous training has a replica for each worker by default", "[job]") {
   const Job pair = loaded(small_job("train.mode = \"sync\"\ncluster.workers = 2\n"));
   CHECK(pair.train.mode == TrainMode::kSync);
