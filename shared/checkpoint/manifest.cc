@@ -12,6 +12,7 @@
 #include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/run_file.h"
 #include "shared/checkpoint/schema_codec.h"
 
 namespace downpour::checkpoint {
@@ -287,6 +288,19 @@ Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const M
                  manifest_path(run_dir, best.id)};
   }
   return best;
+}
+
+Result<Manifest> load_model(Storage& storage, const std::string& run_dir,
+                            std::vector<std::string>* skipped) {
+  storage.guard(run_dir);
+  DP_TRY(const RunFile run, read_run(storage, run_dir));
+  DP_TRY(const Manifest newest, load_latest(storage, run_dir, skipped));
+  if (newest.run != run.id) {
+    return Error{ErrorCode::kBadData,
+                 "the checkpoint does not belong to the run that the file `run` names",
+                 manifest_path(run_dir, newest.id)};
+  }
+  return load_best(storage, run_dir, newest);
 }
 
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest) {

@@ -54,6 +54,13 @@ Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
 Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const Manifest& newest,
                            uint64_t verify_bytes_max = 0);
 
+/// Returns the checkpoint of the run folder that predictions use: the best one if the run keeps
+/// one, otherwise the newest. From now on files of the folder are not reached through links.
+/// Errors: kNoInput if `run_dir` is not a run folder or has no checkpoint; those of load_latest()
+/// and load_best(); kBadData if the checkpoint is of another run.
+Result<Manifest> load_model(Storage& storage, const std::string& run_dir,
+                            std::vector<std::string>* skipped);
+
 /// Publishes a checkpoint atomically and durably; all its image files must exist. Error:
 /// kCannotCreate if a manifest with this (term, n) exists, because manifests are never overwritten.
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest);

@@ -278,4 +278,53 @@ TEST_CASE(
 }
 
 }  // namespace
+TEST_CASE(
+    "average makes a model of runs on parts of the data that is as good as one of all the data",
+    "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "test.svm", 4000, 9, "10");
+  std::ofstream all(dir / "all.svm");
+  std::vector<std::string> arguments = {"average"};
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "part" + std::to_string(i);
+    make_rows(dir, name + ".svm", 2000 + 1000 * i, i, "10");
+    all << read_text(dir / (name + ".svm"));
+    dir.write(name + ".toml", job_text(name + ".svm", "epochs = 2, batch_size = 100"));
+    summary(dir, {"train", dir / (name + ".toml")});
+    arguments.push_back(dir / ("runs/" + name));
+  }
+  all.close();
+  dir.write("all.toml", job_text("all.svm", "epochs = 2, batch_size = 100"));
+  summary(dir, {"train", dir / "all.toml"});
+  arguments.insert(arguments.end(), {"--out", dir / "runs/mean"});
+  const Ended averaged = downpour(dir, arguments);
+  INFO(averaged.out << averaged.err);
+  REQUIRE(averaged.status == 0);
+  CHECK(averaged.out.find("6,000") != std::string::npos);  // 2 epochs of 3000 records
+  CHECK(averaged.out.find("33.3 %") != std::string::npos);
+
+  const auto auc = [&](const std::string& run) {
+    const Json json = summary(dir, {"eval", dir / ("runs/" + run), "--data", dir / "test.svm"});
+    return json["evaluations"][0]["outputs"].begin().value()["auc"].get<double>();
+  };
+  CHECK(auc("mean") == Approx(auc("all")).margin(0.01));
+  // It is the start of another run, and no run itself.
+  dir.write("next.toml", job_text("all.svm",
+                                  "epochs = 1, batch_size = 100, warm_start = { run = "
+                                  "\"runs/mean\", slots = false }"));
+  summary(dir, {"train", dir / "next.toml"});
+  CHECK(auc("next") == Approx(auc("all")).margin(0.01));
+  const Ended again = downpour(dir, arguments);
+  CHECK(again.status == 73);
+  CHECK(again.err.find("a run is in this folder") != std::string::npos);
+
+  dir.write("other.toml", "seed = 2\n" + job_text("all.svm", "epochs = 1, batch_size = 100"));
+  summary(dir, {"train", dir / "other.toml"});
+  const Ended other =
+      downpour(dir, {"average", dir / "runs/all", dir / "runs/other", "--out", dir / "runs/mixed"});
+  CHECK(other.status == 78);
+  CHECK(other.err.find("`seed` differs") != std::string::npos);
+  CHECK(other.err.find("runs/other") != std::string::npos);
+}
+
 }  // namespace downpour::testing

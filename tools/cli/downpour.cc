@@ -31,8 +31,10 @@ int main(int argc, char** argv) {
   tools::add_train(app, status);
   tools::add_eval(app, status);
   tools::add_predict(app, status);
+  tools::add_average(app, status);
   tools::add_synth(app, status);
   tools::add_inspect(app, status);
+  tools::add_export(app, status);
   tools::add_data(app, status);
   tools::add_shard(app, status);
   tools::add_sim(app, status);

@@ -78,6 +78,25 @@ def a9a(lab):
     yield at_most("test logloss", metrics["logloss"], 0.325)
 
 
+@row("a9a-average", "logistic regression on a9a: the mean of four models of a quarter each, against one of all records")
+def a9a_average(lab):
+    lines = lab.data("a9a/a9a").read_text().splitlines(keepends=True)
+    folder = lab.row_folder("a9a-average")
+    aucs, runs = [], []
+    for name, part in {"all": lines, **{f"part-{i}": lines[i * len(lines) // 4:(i + 1) * len(lines) // 4] for i in range(4)}}.items():
+        (folder / name).write_text("".join(part))
+        run_dir = folder / f"run-{name}"
+        command = lab.train_command("a9a.toml", run_dir, "--set", f"data.source={folder / name}")
+        lab.run("a9a-average", command).expect()
+        runs.append(run_dir)
+    lab.run("a9a-average", [lab.program(), "average", *runs[1:], "--out", folder / "mean"]).expect()
+    for run_dir in [*runs, folder / "mean"]:
+        command = [lab.program(), "eval", run_dir, "--data", lab.data("a9a/a9a.t"), "--log-format", "json", "--quiet"]
+        aucs.append(outputs(json.loads(lab.run("a9a-average", command).expect().out))["auc"])
+    yield at_most("AUC of the model of all records - AUC of the mean", aucs[0] - aucs[-1], 0.003,
+                  note=f"{aucs[0]:.4f} - {aucs[-1]:.4f}; of one quarter {min(aucs[1:5]):.4f} to {max(aucs[1:5]):.4f}")
+
+
 @row("adult", "Wide & Deep on adult (CSV)")
 def adult(lab):
     lab.data("adult/adult.data")

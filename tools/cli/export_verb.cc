@@ -1,0 +1,56 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "shared/base/error_text.h"
+#include "shared/base/human.h"
+#include "shared/env/storage.h"
+#include "tools/cli/verbs.h"
+#include "tools/export/export_model.h"
+
+namespace downpour::tools {
+namespace {
+
+struct ExportFlags {
+  std::string run, out;
+};
+
+Result<void> run_export(const ExportFlags& flags) {
+  std::error_code ignored;
+  PosixStorage storage;
+  DP_TRY(const Exported exported,
+         export_model(storage, std::filesystem::absolute(flags.run, ignored).lexically_normal(),
+                      std::filesystem::absolute(flags.out, ignored).lexically_normal()));
+  for (const std::string& note : exported.notes)
+    std::fprintf(stderr, "warning: %s\n", printable(note).c_str());
+  std::vector<std::vector<std::string>> rows = {{"array", "type", "shape", "bytes"}};
+  for (const ArraySpec& array : exported.arrays) {
+    std::string shape;
+    for (const uint64_t d : array.shape) shape += str(shape.empty() ? "" : " x ", grouped(d));
+    rows.push_back({printable(array.name),
+                    array.type == ElementType::kFloat32 ? "float32" : "uint64", shape,
+                    human_bytes(array.bytes())});
+  }
+  std::printf("%smodel   checkpoint %s of %s\nfile    %s\n",
+              table_text(rows, /*left_columns=*/3).c_str(), exported.checkpoint.c_str(),
+              printable(flags.run).c_str(), printable(flags.out).c_str());
+  return {};
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, int& status) {
+  auto flags = std::make_shared<ExportFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "export", "Write the variables of a saved model to a file that Python can read");
+  verb->add_option("run", flags->run, "Run folder")->required();
+  verb->add_option("--out", flags->out, "File to write: NAME.npz (NumPy) or NAME.safetensors")
+      ->required();
+  verb->footer("Example:\n  downpour export runs/clicks --out clicks.npz");
+  verb->callback([flags, &status] {
+    const auto done = run_export(*flags);
+    status = done ? 0 : report_error(done.error());
+  });
+}
+
+}  // namespace downpour::tools
