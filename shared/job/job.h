@@ -194,8 +194,10 @@ struct LayerSpec {
   // embedding, fm: "shared" = one table for all inputs; "" = one table per field; otherwise the
   // earlier layer whose rows this layer reads
   std::string table;
-  bool bias = true;              // linear, dense
-  uint32_t bins = 0;             // piecewise
+  bool bias = true;   // linear, dense
+  uint32_t bins = 0;  // piecewise
+  // Share of the elements that a training step sets to 0. The key is `rate` in a dropout layer.
+  float dropout = 0.0F;
   std::optional<InitSpec> init;  // of the weights; none: the default of the layer type
   bool operator==(const LayerSpec&) const = default;
 
@@ -232,6 +234,7 @@ struct PresetOptions {
   uint32_t dim = 0;                 // 0: the preset's default
   std::vector<uint32_t> units;      // empty: the preset's default
   uint32_t bins = 0;                // piecewise-linear embeddings of numbers; 0: none
+  float dropout = 0.0F;             // of hidden layers, or of a factorization machine
   // Of the output; none: learned for a squared loss, otherwise 0 and 1.
   std::optional<Learned> offset, scale;
   std::string loss;            // empty: the preset's default

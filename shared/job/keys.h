@@ -166,6 +166,9 @@ void visit_layer(V& v, T& t) {
   if (type->has_bias) v.flag("bias", t.bias);
   if (type->has_init) v.init("init", t.init);
   if (type->has_bins) v.number("bins", t.bins, 1, 1024);
+  if (type->has_dropout && (V::kReads || t.dropout > 0))
+    v.real("dropout", t.dropout, kShareBelowOne);
+  if (type->has_rate) v.real("rate", t.dropout, kShareBelowOne);
 }
 
 template <typename V, typename T>
@@ -191,6 +194,7 @@ void visit_model(V& v, T& t) {
     v.number("dim", t.options.dim, 0, 4096);
     v.counts("units", t.options.units);
     v.number("bins", t.options.bins, 0, 1024);
+    if (V::kReads || t.options.dropout > 0) v.real("dropout", t.options.dropout, kShareBelowOne);
     v.choice("loss", t.options.loss, {"logistic", "softmax_cross_entropy", "squared", ""}, {});
     v.number("classes", t.options.classes, 0, 1e6);
     v.optional_learned("offset", t.options.offset, Range{-3e38});

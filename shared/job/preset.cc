@@ -184,6 +184,7 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   layer.units = options.units.empty() ? std::vector<uint32_t>{64, 32} : options.units;
   layer.units.push_back(columns);
   layer.activation = "relu";
+  layer.dropout = options.dropout;
   job.model.layers.push_back(layer);
   layer = {};
   layer.name = logit, layer.type = "add", layer.inputs = summed;
@@ -236,6 +237,7 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
                               .inputs = inputs.sparse,
                               .dim = options.dim == 0 ? 16 : options.dim,
                               .table = "shared",
+                              .dropout = options.dropout,
                               .init = InitSpec{InitType::kNormal, 0.03F}});
   const std::string logit = free_name(job.data, "logit");
   job.model.layers.push_back({.name = logit, .type = "add", .inputs = {linear, fm}});
@@ -260,6 +262,7 @@ Result<void> check_options(const ModelSpec& model) {
   const std::array all{Option{"dim", options.dim != 0, &PresetInfo::has_dim},
                        Option{"units", !options.units.empty(), &PresetInfo::has_units},
                        Option{"bins", options.bins != 0, &PresetInfo::has_bins},
+                       Option{"dropout", options.dropout != 0, &PresetInfo::has_dropout},
                        Option{"loss", !options.loss.empty(), &PresetInfo::has_loss},
                        Option{"classes", options.classes != 0, &PresetInfo::has_classes}};
   const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
@@ -320,6 +323,7 @@ Result<void> expand_preset(Job& job) {
       }
       layer.units = options.units;
       layer.activation = "relu";
+      layer.dropout = options.dropout;
     }
     const bool squared = model.preset == "linear_regression";
     output.name = free_name(job.data, softmax ? "class" : squared ? "value" : "probability");

@@ -15,6 +15,7 @@ struct PresetInfo {
   bool has_dim = false;
   bool has_units = false;
   bool has_bins = false;
+  bool has_dropout = false;
   bool has_loss = false;
   bool has_classes = false;
 };
@@ -22,20 +23,26 @@ struct PresetInfo {
 inline constexpr std::array kPresets{
     PresetInfo{.name = "logistic_regression"},
     PresetInfo{.name = "linear_regression", .loss = "squared"},
-    PresetInfo{.name = "softmax_mlp", .loss = "softmax_cross_entropy", .has_units = true},
+    PresetInfo{.name = "softmax_mlp",
+               .loss = "softmax_cross_entropy",
+               .has_units = true,
+               .has_dropout = true},
     PresetInfo{.name = "wide_deep",
                .has_dim = true,
                .has_units = true,
                .has_bins = true,
+               .has_dropout = true,
                .has_loss = true,
                .has_classes = true},
     PresetInfo{.name = "deepfm",
                .has_dim = true,
                .has_units = true,
                .has_bins = true,
+               .has_dropout = true,
                .has_loss = true,
                .has_classes = true},
-    PresetInfo{.name = "factorization_machine", .has_dim = true, .has_loss = true}};
+    PresetInfo{
+        .name = "factorization_machine", .has_dim = true, .has_dropout = true, .has_loss = true}};
 
 /// All names, and "" for a model of layers.
 inline constexpr auto kPresetNames = [] {

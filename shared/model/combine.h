@@ -64,6 +64,30 @@ struct ConcatOp {
   }
 };
 
+/// Adds the columns of one input.
+struct SumOp {
+  std::vector<Part> parts;
+  ValueId output = 0;
+
+  static void forward(std::span<const PartView> inputs, size_t rows, Matrix out) {
+    const PartView& input = inputs[0];
+    for (size_t r = 0; r < rows; ++r) {
+      const float* x = input.values.data + r * input.values.stride;
+      float sum = 0.0F;
+      for (size_t j = 0; j < input.width; ++j) sum += x[j];
+      out.data[r * out.stride] = sum;
+    }
+  }
+  static void backward(std::span<const PartView> inputs, size_t i, size_t rows, ConstMatrix d,
+                       Matrix gradient, bool accumulate) {
+    for (size_t r = 0; r < rows; ++r) {
+      float* to = gradient.data + r * gradient.stride;
+      for (size_t j = 0; j < inputs[i].width; ++j)
+        to[j] = d.data[r * d.stride] + (accumulate ? to[j] : 0.0F);
+    }
+  }
+};
+
 /// Piecewise-linear encoding of numbers in [0, 1] (Gorishniy, Rubachev and Babenko, "On Embeddings
 /// for Numerical Features in Tabular Deep Learning", NeurIPS 2022): element t of the `bins` numbers
 /// for x is x * bins - t, limited to [0, 1].

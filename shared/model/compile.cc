@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "shared/base/check.h"
+#include "shared/base/hash.h"
 #include "shared/job/field_output.h"
 #include "shared/job/layers.h"
 #include "shared/model/layout.h"
@@ -178,7 +179,8 @@ class Compiler final {
                                               Translation{"sigmoid", &Compiler::add_activation},
                                               Translation{"concat", &Compiler::add_concat},
                                               Translation{"add", &Compiler::add_sum},
-                                              Translation{"piecewise", &Compiler::add_piecewise}};
+                                              Translation{"piecewise", &Compiler::add_piecewise},
+                                              Translation{"dropout", &Compiler::add_dropout}};
     // Every type of shared/job/layers.h has a translation, in the same order.
     static_assert(
         std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
@@ -265,7 +267,7 @@ class Compiler final {
     pool.bags = add_row_bags(layer, inputs.keys);
     pool.output = add_value(width, true);
     program_.ops.push_back(pool);
-    return pool.output;
+    return drop(pool.output, layer.dropout, layer.name);
   }
 
   Result<ValueId> add_fm(const LayerSpec& layer, const Inputs& inputs) {
@@ -273,10 +275,38 @@ class Compiler final {
     FmOp fm;
     fm.dim = layer.dim;
     fm.bags = add_row_bags(layer, inputs.keys);
+    fm.by_column = layer.dropout > 0.0F;
     fm.sums = add_value(layer.dim, false);
-    fm.output = add_value(1, true);
+    fm.output = add_value(fm.by_column ? layer.dim : 1, true);
     program_.ops.push_back(fm);
-    return fm.output;
+    if (!fm.by_column) return fm.output;
+    SumOp sum;
+    const ValueId kept = drop(fm.output, layer.dropout, layer.name);
+    ++values_[kept].uses;
+    sum.parts.push_back({kept, 0, false});
+    sum.output = add_value(1, true);
+    program_.ops.push_back(sum);
+    return sum.output;
+  }
+
+  /// Returns `value` after dropout, or `value` itself if the rate is 0. `place` names the
+  /// operation: it selects the random stream.
+  ValueId drop(ValueId value, float rate, const std::string& place) {
+    if (rate == 0.0F) return value;
+    DropoutOp op;
+    op.input = value;
+    ++values_[value].uses;
+    op.rate = rate;
+    op.stream = hash_string(place, mix64(job_.seed));
+    const Value input = program_.values[value];
+    op.output = add_value(input.width, input.needs_gradient);
+    program_.ops.push_back(op);
+    return op.output;
+  }
+
+  Result<ValueId> add_dropout(const LayerSpec& layer, const Inputs& inputs) {
+    DP_TRY(const ValueId value, concat(inputs.values));
+    return drop(value, layer.dropout, layer.name);
   }
 
   Result<void> check_kernel(const std::vector<ValueId>& inputs, uint32_t units) const {
@@ -306,6 +336,7 @@ class Compiler final {
       ++values_[value].uses;
       op.output = value = add_value(units, true);
       program_.ops.push_back(op);
+      if (i + 1 < layer.units.size()) value = drop(value, layer.dropout, prefix);
     }
     return value;
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shared/base/hash.h"
+#include "shared/model/dropout.h"
 #include "shared/model/interactions.h"
 
 namespace downpour::model {
@@ -84,8 +86,8 @@ void forward(const Chunk& c, const PoolOp& op) {
 }
 
 void forward(const Chunk& c, const FmOp& op) {
-  interactions_forward(bag_views(c, op.bags), op.dim, c.rows, output_place(c, op.sums),
-                       output_place(c, op.output));
+  interactions_forward(bag_views(c, op.bags), op.dim, op.by_column, c.rows,
+                       output_place(c, op.sums), output_place(c, op.output));
 }
 
 void forward(const Chunk& c, const DenseOp& op) {
@@ -111,6 +113,17 @@ void forward(const Chunk& c, const DenseOp& op) {
 void forward(const Chunk& c, const ActivationOp& op) {
   activate(c.value(op.input), output_place(c, op.output), c.rows.count(),
            value_of(c, op.input).width, op.activation);
+}
+
+DropoutMask mask_of(const Chunk& c, const DropoutOp& op) {
+  return {.rate = op.rate, .seed = hash_combine(op.stream, c.batch_seed), .record = c.rows.begin};
+}
+
+void forward(const Chunk& c, const DropoutOp& op) {
+  const Matrix out = output_place(c, op.output);
+  const size_t width = value_of(c, op.input).width;
+  if (!c.training) return copy(c.value(op.input), out, c.rows.count(), width, false);
+  drop(c.value(op.input), out, c.rows.count(), width, mask_of(c, op), false);
 }
 
 /// An operation of combine.h.
@@ -153,11 +166,12 @@ void backward(const Chunk& c, const FmOp& op) {
   const Matrix d = c.gradient(op.output);
   const ConstMatrix sums = c.value(op.sums);
   if (c.saved == nullptr) {
-    interactions_backward(bag_views(c, op.bags), op.dim, c.rows, sums, d, {});
+    interactions_backward(bag_views(c, op.bags), op.dim, op.by_column, c.rows, sums, d, {});
     return;
   }
   copy(sums, saved_place(c, op.saved_column), c.rows.count(), op.dim, false);
-  copy(d, saved_place(c, op.saved_column + op.dim), c.rows.count(), 1, false);
+  copy(d, saved_place(c, op.saved_column + op.dim), c.rows.count(), value_of(c, op.output).width,
+       false);
 }
 
 void backward(const Chunk& c, const DenseOp& op) {
@@ -201,6 +215,12 @@ void backward(const Chunk& c, const ActivationOp& op) {
                     value_of(c, op.input).width, op.activation, op.accumulate_gradient);
 }
 
+void backward(const Chunk& c, const DropoutOp& op) {
+  if (!value_of(c, op.input).needs_gradient) return;
+  drop(c.gradient(op.output), c.gradient(op.input), c.rows.count(), value_of(c, op.input).width,
+       mask_of(c, op), op.accumulate_gradient);
+}
+
 template <Combination Op>
 void backward(const Chunk& c, const Op& op) {
   const std::span<const PartView> inputs = part_views(c, op.parts);
@@ -222,8 +242,9 @@ void sum_saved(const Chunk& c, const PoolOp& op, KeyShare share) {
 }
 
 void sum_saved(const Chunk& c, const FmOp& op, KeyShare share) {
-  interactions_backward(bag_views(c, op.bags), op.dim, c.rows, saved_place(c, op.saved_column),
-                        saved_place(c, op.saved_column + op.dim), share);
+  interactions_backward(bag_views(c, op.bags), op.dim, op.by_column, c.rows,
+                        saved_place(c, op.saved_column), saved_place(c, op.saved_column + op.dim),
+                        share);
 }
 
 ValueId output_of(const Op& op) {

@@ -21,6 +21,8 @@ struct Chunk {
   Rows rows;
 
   // Training only.
+  bool training = false;
+  uint64_t batch_seed = 0;  // a hash of the batch's id
   /// Gradients of the dense variables for the chunk's slot, at Variable::dense_offset. Null: write
   /// to the gradients of `variables`.
   float* dense_gradients = nullptr;

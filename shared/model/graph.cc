@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/check.h"
+#include "shared/base/hash.h"
 #include "shared/model/compile.h"
 #include "shared/model/execute.h"
 #include "shared/model/losses.h"
@@ -164,8 +165,13 @@ class Step final {
   }
 
   void train_slot(size_t slot, int thread) {
+    const BatchId id = batch_.id;
+    const uint64_t batch_seed =
+        hash_combine(uint64_t{id.epoch} << 32 | id.shard, uint64_t{id.batch});
     for_chunks(slot, [&](Rows rows) {
       Chunk chunk = make_chunk(rows, thread);
+      chunk.training = true;
+      chunk.batch_seed = batch_seed;
       chunk.first_of_slot = rows.begin == slot * program_.slot_rows;
       chunk.saved = saved_;
       if (slot > 0) {

@@ -1,6 +1,7 @@
 #include "shared/model/interactions.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace downpour::model {
 namespace {
@@ -109,7 +110,7 @@ float sum_of(const typename P::Vector (&products)[P::kVectors]) {
   return sum;
 }
 
-template <typename Keys>
+template <bool kByColumn, typename Keys>
 void add_interactions(const Keys& keys, uint32_t dim, Rows rows, Matrix sums, Matrix out) {
   for_packs(dim, [&]<typename P>(P, uint32_t column) {
     for (size_t r = rows.begin; r < rows.end; ++r) {
@@ -125,25 +126,35 @@ void add_interactions(const Keys& keys, uint32_t dim, Rows rows, Matrix sums, Ma
         }
       });
       for (size_t v = 0; v < P::kVectors; ++v) P::at(to, v) = sum[v];
-      out.data[(r - rows.begin) * out.stride] += sum_of<P>(products);
+      float* const o = out.data + (r - rows.begin) * out.stride;
+      if constexpr (kByColumn) {
+        for (size_t v = 0; v < P::kVectors; ++v) P::at(o + column, v) += products[v];
+      } else {
+        *o += sum_of<P>(products);
+      }
     }
   });
 }
 
-template <bool kShared, typename Keys>
+template <bool kByColumn, bool kShared, typename Keys>
 void scatter_interactions(const Keys& keys, uint32_t dim, Rows rows, ConstMatrix sums,
                           ConstMatrix out_gradient, KeyShare share) {
   for_packs(dim, [&]<typename P>(P, uint32_t column) {
     for (size_t r = rows.begin; r < rows.end; ++r) {
       const float* const from = sums.data + (r - rows.begin) * sums.stride + column;
-      const float d = out_gradient.data[(r - rows.begin) * out_gradient.stride];
+      const float* const d = out_gradient.data + (r - rows.begin) * out_gradient.stride;
       typename P::Vector sum[P::kVectors];
       for (size_t v = 0; v < P::kVectors; ++v) sum[v] = P::at(from, v);
       keys.visit(r, [&](const float* table, float* gradient, uint32_t key, float value) {
         if (kShared && !share.owns(key)) return;
         const size_t place = size_t{key} * dim + column;
         for (size_t v = 0; v < P::kVectors; ++v) {
-          P::at(gradient + place, v) += value * d * (sum[v] - value * P::at(table + place, v));
+          const typename P::Vector others = sum[v] - value * P::at(table + place, v);
+          if constexpr (kByColumn) {
+            P::at(gradient + place, v) += value * P::at(d + column, v) * others;
+          } else {
+            P::at(gradient + place, v) += value * *d * others;
+          }
         }
       });
     }
@@ -152,23 +163,33 @@ void scatter_interactions(const Keys& keys, uint32_t dim, Rows rows, ConstMatrix
 
 }  // namespace
 
-void interactions_forward(std::span<const BagView> bags, uint32_t dim, Rows rows, Matrix sums,
-                          Matrix out) {
+void interactions_forward(std::span<const BagView> bags, uint32_t dim, bool by_column, Rows rows,
+                          Matrix sums, Matrix out) {
   for (size_t r = 0; r < rows.count(); ++r) {
     std::memset(sums.data + r * sums.stride, 0, dim * sizeof(float));
-    out.data[r * out.stride] = 0.0F;
+    std::memset(out.data + r * out.stride, 0, (by_column ? dim : 1) * sizeof(float));
   }
-  for_key_groups(bags, [&](const auto& keys) { add_interactions(keys, dim, rows, sums, out); });
+  for_key_groups(bags, [&](const auto& keys) {
+    if (by_column) {
+      add_interactions<true>(keys, dim, rows, sums, out);
+    } else {
+      add_interactions<false>(keys, dim, rows, sums, out);
+    }
+  });
 }
 
-void interactions_backward(std::span<const BagView> bags, uint32_t dim, Rows rows, ConstMatrix sums,
-                           ConstMatrix out_gradient, KeyShare share) {
+void interactions_backward(std::span<const BagView> bags, uint32_t dim, bool by_column, Rows rows,
+                           ConstMatrix sums, ConstMatrix out_gradient, KeyShare share) {
   for_key_groups(bags, [&](const auto& keys) {
-    if (share.count == 1) {
-      scatter_interactions<false>(keys, dim, rows, sums, out_gradient, share);
-    } else {
-      scatter_interactions<true>(keys, dim, rows, sums, out_gradient, share);
-    }
+    const auto scatter = [&]<bool kByColumn>(std::bool_constant<kByColumn>) {
+      if (share.count == 1) {
+        scatter_interactions<kByColumn, false>(keys, dim, rows, sums, out_gradient, share);
+      } else {
+        scatter_interactions<kByColumn, true>(keys, dim, rows, sums, out_gradient, share);
+      }
+    };
+    if (by_column) return scatter(std::true_type{});
+    scatter(std::false_type{});
   });
 }
 

@@ -64,14 +64,16 @@ struct PoolOp {
   uint32_t keyed = kNoIndex;  // index into Program::keyed; then only that layer reads the output
 };
 
-/// Interactions of a factorization machine, over the keys of all bags (interactions.h).
+/// Interactions of a factorization machine, over the keys of all bags (interactions.h). The output
+/// has one column, or with `by_column` the `dim` columns of which it is the sum.
 struct FmOp {
   std::vector<BagUse> bags;
   uint32_t dim = 1;
+  bool by_column = false;
   ValueId sums = 0;  // sum of value * row of each record; the backward pass reads it again
   ValueId output = 0;
-  /// First of dim + 1 columns among the saved values of all records (several threads): the sums,
-  /// then the gradient of the output.
+  /// First column among the saved values of all records (several threads): the sums, then the
+  /// gradient of the output.
   uint64_t saved_column = 0;
 };
 
@@ -95,6 +97,15 @@ struct ActivationOp {
   bool accumulate_gradient = false;
 };
 
+/// Inverted dropout (dropout.h) of a training step. Other passes copy the input.
+struct DropoutOp {
+  ValueId input = 0;
+  ValueId output = 0;
+  float rate = 0.0F;
+  uint64_t stream = 0;  // differs between the operations of a model and between seeds
+  bool accumulate_gradient = false;
+};
+
 /// A PoolOp whose output only one DenseOp reads. A KeyedProduct can replace the pooling and that
 /// part of the layer's product.
 struct KeyedInput {
@@ -103,7 +114,8 @@ struct KeyedInput {
   uint32_t column = 0;  // first column of the pool's output in the layer's input
 };
 
-using Op = std::variant<PoolOp, FmOp, DenseOp, ActivationOp, AddOp, ConcatOp, PiecewiseOp>;
+using Op = std::variant<PoolOp, FmOp, DenseOp, ActivationOp, DropoutOp, AddOp, ConcatOp, SumOp,
+                        PiecewiseOp>;
 
 struct Output {
   ValueId input = 0;

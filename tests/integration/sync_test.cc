@@ -41,7 +41,8 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
   dir.write(run + ".toml",
             "run_dir = \"" + run + "\"\npartitions = 16\n" +
                 "data = { source = \"data.csv\", shard_records = 500 }\n"
-                "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16] }\n"
+                "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16], "
+                "dropout = 0.1 }\n"
                 "optimizer = { type = \"adam\" }\n"
                 "train = { mode = \"sync\", replicas = 4, batch_size = 125, epochs = 3, "
                 "checkpoint = { every = 8 } }\n");

@@ -100,6 +100,24 @@ TEST_CASE("factorization_machine needs keys, and regularizes them", "[job][prese
             .what == "factorization_machine has no inputs that give keys");
 }
 
+TEST_CASE("the option dropout of a preset goes to its tower, perceptron or machine",
+          "[job][preset]") {
+  const auto layer = [](const char* format, const std::string& model, size_t index) {
+    const Job job = completed(std::string("data = { source = \"d\", format = \"") + format +
+                              "\" }\nmodel = { dropout = 0.25, preset = " + model + " }\n");
+    return job.model.layers.at(index);
+  };
+  CHECK(layer("criteo", "\"wide_deep\"", 2).dropout == 0.25F);
+  CHECK(layer("criteo", "\"deepfm\"", 3).dropout == 0.25F);
+  CHECK(layer("libsvm", "\"factorization_machine\"", 1).dropout == 0.25F);
+  CHECK(layer("mnist", "\"softmax_mlp\", units = [20, 10]", 0).dropout == 0.25F);
+  CHECK(error_of(small_job("model.dropout = 0.1\n")).what ==
+        "logistic_regression does not have the option `dropout`");
+  CHECK(error_of("data = { source = \"d\", format = \"criteo\" }\n"
+                 "model = { preset = \"wide_deep\", dropout = 1.0 }\n")
+            .id == "DP-2106");
+}
+
 TEST_CASE("wide_deep for numbers and classes, with bins for quantiles", "[job][preset]") {
   const std::string data =
       "data = { source = \"d\", format = \"csv\", columns = [\"a\", \"b\", \"y\"], fields = { a = "
@@ -263,6 +281,22 @@ TEST_CASE("a factorization machine needs a dim and keys", "[job][preset]") {
              "{ name = \"a\", type = \"fm\", inputs = [\"e\"], dim = 4 }") ==
         "the fm `a` needs keys, and `e` gives numbers");
   CHECK(error_of(layers_job(fm + "dim = 4, pool = \"mean\" }")).id == "DP-2103");
+}
+
+TEST_CASE("dropout layers: keys, ranges and what they need", "[job][preset]") {
+  const auto what = [](const std::string& layers) { return error_of(layers_job(layers)).what; };
+  const std::string dense = "{ name = \"a\", type = \"dense\", inputs = [\"x\"], ";
+  const Job job = completed(layers_job(dense + "units = [2, 1], dropout = 0.5 }"));
+  CHECK(job.model.layers[0].dropout == 0.5F);
+  CHECK(job_to_toml(job).find("dropout = 0.5") != std::string::npos);
+  CHECK(job_to_toml(completed(layers_job(dense + "units = [2, 1] }"))).find("dropout") ==
+        std::string::npos);
+  CHECK(what(dense + "units = [1], dropout = 0.5 }") ==
+        "layer `a` has a dropout, which applies between its sublayers, and has only one sublayer");
+  const std::string drop = "{ name = \"a\", type = \"dropout\", inputs = [\"x\"]";
+  CHECK(completed(layers_job(drop + ", rate = 0.5 }")).model.layers[0].dropout == 0.5F);
+  CHECK(what(drop + " }") == "layer `a` has no rate");
+  CHECK(error_of(layers_job(drop + ", dropout = 0.5 }")).id == "DP-2103");
 }
 
 TEST_CASE("a layer can read the rows of an earlier embedding of the same dim", "[job][preset]") {

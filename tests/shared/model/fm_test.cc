@@ -80,12 +80,6 @@ double reference(const std::vector<Feature>& features, const std::vector<float>&
   return output;
 }
 
-std::vector<float> predictions_of(Trial& trial, int threads = 1) {
-  std::vector<std::vector<float>> predictions;
-  trial.graph->forward(trial.batch, trial.views, *trial.workspace, threads, predictions, nullptr);
-  return predictions[0];
-}
-
 }  // namespace
 
 TEST_CASE("a factorization machine equals its definition in float64", "[model][numeric]") {

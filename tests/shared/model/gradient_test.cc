@@ -6,38 +6,6 @@
 using namespace downpour;
 using namespace downpour::model;
 
-namespace {
-
-/// The step is 4e-3. The truncation error is of the order of 1e-5. The float32 rounding error of
-/// the loss (1e-7 per record, summed in double) divided by the step is below 1e-4. The seeds are
-/// chosen so that no relu changes its sign within a step.
-void check_gradients(Trial& trial) {
-  constexpr float kStep = 4e-3F;
-  constexpr double kTolerance = 1e-3;
-  trial.train();
-  const auto gradients = trial.gradients;
-  double largest = 0;
-  for (size_t v = 0; v < trial.values.size(); ++v) {
-    for (size_t i = 0; i < trial.values[v].size(); ++i) {
-      float& x = trial.values[v][i];
-      const float before = x;
-      x = before + kStep;
-      const double above = trial.loss();
-      x = before - kStep;
-      const double below = trial.loss();
-      x = before;
-      const double numeric = (above - below) / (2.0 * double(kStep));
-      const double analytic = double(gradients[v][i]);
-      largest = std::max(largest, std::abs(numeric));
-      CAPTURE(v, i, numeric, analytic);
-      CHECK(std::abs(numeric - analytic) < kTolerance * std::max(1.0, std::abs(numeric)));
-    }
-  }
-  CHECK(largest > 0.05);  // some gradients are not negligible
-}
-
-}  // namespace
-
 TEST_CASE("gradients of Wide & Deep with a shared table", "[model][numeric]") {
   Trial trial(wide_deep_job(), 9, 5);
   check_gradients(trial);
