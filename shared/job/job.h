@@ -194,8 +194,10 @@ struct LayerSpec {
   // embedding, fm: "shared" = one table for all inputs; "" = one table per field; otherwise the
   // earlier layer whose rows this layer reads
   std::string table;
-  bool bias = true;   // linear, dense
-  uint32_t bins = 0;  // piecewise
+  bool bias = true;    // linear, dense
+  uint32_t bins = 0;   // piecewise
+  uint32_t depth = 2;  // cross: number of cross layers
+  uint32_t rank = 0;   // cross: of each kernel; 0: the full kernel
   // Share of the elements that a training step sets to 0. The key is `rate` in a dropout layer.
   float dropout = 0.0F;
   std::optional<InitSpec> init;  // of the weights; none: the default of the layer type

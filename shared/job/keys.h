@@ -166,6 +166,10 @@ void visit_layer(V& v, T& t) {
   if (type->has_bias) v.flag("bias", t.bias);
   if (type->has_init) v.init("init", t.init);
   if (type->has_bins) v.number("bins", t.bins, 1, 1024);
+  if (type->has_cross) {
+    v.number("depth", t.depth, 1, 64);
+    v.number("rank", t.rank, 0, 4096);
+  }
   if (type->has_dropout && (V::kReads || t.dropout > 0))
     v.real("dropout", t.dropout, kShareBelowOne);
   if (type->has_rate) v.real("rate", t.dropout, kShareBelowOne);

@@ -21,41 +21,44 @@ struct LayerInfo {
   bool has_bias = false;        // the key `bias`
   bool has_init = false;        // the key `init`
   bool has_bins = false;        // the key `bins`
+  bool has_cross = false;       // the keys `depth` and `rank`
   bool has_dropout = false;     // the key `dropout`
   bool has_rate = false;        // the key `rate`, which is required
 };
 
-inline constexpr std::array kLayers{LayerInfo{.type = "linear",
-                                              .reads_keys = true,
-                                              .has_units = true,
-                                              .has_bias = true,
-                                              .has_init = true},
-                                    LayerInfo{.type = "embedding",
-                                              .reads_keys = true,
-                                              .reads_numbers = false,
-                                              .has_rows = true,
-                                              .has_pool = true,
-                                              .has_init = true,
-                                              .has_dropout = true},
-                                    LayerInfo{.type = "fm",
-                                              .reads_keys = true,
-                                              .reads_numbers = false,
-                                              .has_rows = true,
-                                              .has_init = true,
-                                              .has_dropout = true},
-                                    LayerInfo{.type = "dense",
-                                              .has_units = true,
-                                              .needs_units = true,
-                                              .has_activation = true,
-                                              .has_bias = true,
-                                              .has_init = true,
-                                              .has_dropout = true},
-                                    LayerInfo{.type = "relu"},
-                                    LayerInfo{.type = "sigmoid"},
-                                    LayerInfo{.type = "concat"},
-                                    LayerInfo{.type = "add"},
-                                    LayerInfo{.type = "piecewise", .has_bins = true},
-                                    LayerInfo{.type = "dropout", .has_rate = true}};
+inline constexpr std::array kLayers{
+    LayerInfo{.type = "linear",
+              .reads_keys = true,
+              .has_units = true,
+              .has_bias = true,
+              .has_init = true},
+    LayerInfo{.type = "embedding",
+              .reads_keys = true,
+              .reads_numbers = false,
+              .has_rows = true,
+              .has_pool = true,
+              .has_init = true,
+              .has_dropout = true},
+    LayerInfo{.type = "fm",
+              .reads_keys = true,
+              .reads_numbers = false,
+              .has_rows = true,
+              .has_init = true,
+              .has_dropout = true},
+    LayerInfo{.type = "dense",
+              .has_units = true,
+              .needs_units = true,
+              .has_activation = true,
+              .has_bias = true,
+              .has_init = true,
+              .has_dropout = true},
+    LayerInfo{.type = "relu"},
+    LayerInfo{.type = "sigmoid"},
+    LayerInfo{.type = "concat"},
+    LayerInfo{.type = "add"},
+    LayerInfo{.type = "piecewise", .has_bins = true},
+    LayerInfo{.type = "dropout", .has_rate = true},
+    LayerInfo{.type = "cross", .has_bias = true, .has_init = true, .has_cross = true}};
 
 inline constexpr auto kLayerTypes = [] {
   std::array<const char*, kLayers.size()> types{};
@@ -64,8 +67,7 @@ inline constexpr auto kLayerTypes = [] {
 }();
 /// Types that other systems have. A job that names one gets the error that this version does not
 /// have the type.
-inline constexpr std::array kUnavailableLayerTypes{"cross", "batch_norm", "attention", "tanh",
-                                                   "multiply"};
+inline constexpr std::array kUnavailableLayerTypes{"batch_norm", "attention", "tanh", "multiply"};
 
 /// Returns the type of that name, or null.
 constexpr const LayerInfo* find_layer_type(std::string_view type) {

@@ -148,28 +148,75 @@ void add_piecewise(Job& job, Inputs& inputs) {
   job.model.layers.push_back(std::move(layer));
 }
 
+/// Adds the embedding of all keys, if there are any, with one table of rows. Returns the inputs of
+/// a network: the embedding and the numbers.
+std::vector<std::string> add_embedding(Job& job, const Inputs& inputs, const std::string& name) {
+  std::vector<std::string> read;
+  if (!inputs.sparse.empty()) {
+    const uint32_t dim = job.model.options.dim;
+    job.model.layers.push_back({.name = name,
+                                .type = "embedding",
+                                .inputs = inputs.sparse,
+                                .dim = dim == 0 ? 16 : dim,
+                                .table = "shared"});
+    read.push_back(name);
+  }
+  read.insert(read.end(), inputs.numbers.begin(), inputs.numbers.end());
+  return read;
+}
+
+/// Returns the number of columns of a preset's output.
+uint32_t output_columns(const PresetOptions& options) {
+  return options.loss == "softmax_cross_entropy" ? options.classes : 1;
+}
+
+/// Adds hidden layers with relu, and a linear one for the output.
+void add_tower(Job& job, const std::string& name, std::vector<std::string> inputs) {
+  const PresetOptions& options = job.model.options;
+  LayerSpec layer{.name = name, .type = "dense", .inputs = std::move(inputs)};
+  layer.units = options.units.empty() ? std::vector<uint32_t>{64, 32} : options.units;
+  layer.units.push_back(output_columns(options));
+  layer.activation = "relu";
+  layer.dropout = options.dropout;
+  job.model.layers.push_back(std::move(layer));
+}
+
+void set_output(const Job& job, const std::string& input, OutputSpec& output) {
+  const PresetOptions& options = job.model.options;
+  output.loss = options.loss.empty() ? "logistic" : options.loss;
+  output.name = free_name(job.data, output.loss == "softmax_cross_entropy" ? "class"
+                                    : output.loss == "squared"             ? "value"
+                                                                           : "click");
+  output.input = input;
+}
+
+/// Sets the optimizers of a network over embeddings, unless the job has one. Adam takes small steps
+/// from the start, which suits dense variables. FTRL and Adagrad suit keys: a key's steps depend
+/// only on the records that have it. `wide` may be empty.
+void set_optimizers(Job& job, const Inputs& inputs, const std::string& wide,
+                    const std::string& embedding) {
+  if (!job.model.options.own_optimizer) return;
+  job.optimizer = optimizer_defaults(OptimizerType::kAdam);
+  OptimizerSpec ftrl = optimizer_defaults(OptimizerType::kFtrl);
+  OptimizerSpec adagrad = optimizer_defaults(OptimizerType::kAdagrad);
+  ftrl.l2 = 1.0F;
+  adagrad.learning_rate = 0.02F;
+  if (!inputs.sparse.empty()) {
+    if (!wide.empty()) job.optimizer_rules.push_back({wide + "/weights", ftrl});
+    job.optimizer_rules.push_back({embedding + "/*", adagrad});
+  }
+  if (job.model.options.own_reduction) job.train.reduction = "sum";
+}
+
 Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
-  const bool softmax = options.loss == "softmax_cross_entropy";
-  const uint32_t columns = softmax ? options.classes : 1;
   if (options.bins > 0) add_piecewise(job, inputs);
   const std::string wide = free_name(job.data, "wide"), embedding = free_name(job.data, "emb");
   const std::string tower = free_name(job.data, "tower"), logit = free_name(job.data, "logit");
-  LayerSpec layer;
-  layer.name = wide, layer.type = "linear", layer.inputs = inputs.all;
-  if (softmax) layer.units = {columns};
+  LayerSpec layer{.name = wide, .type = "linear", .inputs = inputs.all};
+  if (options.classes > 0) layer.units = {options.classes};
   job.model.layers.push_back(layer);
-  layer = {};
-  std::vector<std::string> deep;
-  if (!inputs.sparse.empty()) {
-    layer.name = embedding, layer.type = "embedding", layer.inputs = inputs.sparse;
-    layer.dim = options.dim == 0 ? 16 : options.dim;
-    layer.table = "shared";
-    job.model.layers.push_back(layer);
-    deep.push_back(embedding);
-    layer = {};
-  }
-  deep.insert(deep.end(), inputs.numbers.begin(), inputs.numbers.end());
+  std::vector<std::string> deep = add_embedding(job, inputs, embedding);
   std::vector<std::string> summed = {wide, tower};
   if (job.model.preset == "deepfm" && !inputs.sparse.empty()) {
     const std::string fm = free_name(job.data, "fm");
@@ -180,32 +227,51 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
                                 .table = embedding});
     summed.push_back(fm);
   }
-  layer.name = tower, layer.type = "dense", layer.inputs = deep;
-  layer.units = options.units.empty() ? std::vector<uint32_t>{64, 32} : options.units;
-  layer.units.push_back(columns);
-  layer.activation = "relu";
-  layer.dropout = options.dropout;
-  job.model.layers.push_back(layer);
-  layer = {};
-  layer.name = logit, layer.type = "add", layer.inputs = summed;
-  job.model.layers.push_back(layer);
-  output.loss = options.loss.empty() ? "logistic" : options.loss;
-  output.name = free_name(job.data, softmax                    ? "class"
-                                    : output.loss == "squared" ? "value"
-                                                               : "click");
-  output.input = logit;
-  if (options.own_optimizer) {
-    // Adam takes small steps from the start, which suits dense variables. FTRL and Adagrad suit
-    // keys: a key's steps depend only on the records that have it.
-    job.optimizer = optimizer_defaults(OptimizerType::kAdam);
-    OptimizerSpec ftrl = optimizer_defaults(OptimizerType::kFtrl);
-    OptimizerSpec adagrad = optimizer_defaults(OptimizerType::kAdagrad);
-    ftrl.l2 = 1.0F;
-    adagrad.learning_rate = 0.02F;
-    if (!inputs.sparse.empty())
-      job.optimizer_rules = {{wide + "/weights", ftrl}, {embedding + "/*", adagrad}};
-    if (options.own_reduction) job.train.reduction = "sum";
+  add_tower(job, tower, std::move(deep));
+  job.model.layers.push_back({.name = logit, .type = "add", .inputs = summed});
+  set_output(job, logit, output);
+  set_optimizers(job, inputs, wide, embedding);
+  return {};
+}
+
+/// Returns the number of columns of a network's inputs.
+uint64_t width_of(const Job& job, const std::vector<std::string>& names) {
+  uint64_t width = 0;
+  for (const std::string& name : names) {
+    if (const FieldSpec* field = job.data.find_field(name)) {
+      uint64_t columns = 1;
+      for (const int64_t n : number_shape(*field)) columns *= uint64_t(n);
+      width += columns;
+      continue;
+    }
+    const auto layer = std::ranges::find(job.model.layers, name, &LayerSpec::name);
+    DP_CHECK(layer != job.model.layers.end(), name);
+    width += layer->type == "embedding" ? layer->inputs.size() * layer->dim
+                                        : layer->bins * width_of(job, layer->inputs);
   }
+  return width;
+}
+
+/// The deep and cross network with both parts over the same inputs ("parallel" in the paper).
+Result<void> dcn_v2(Job& job, Inputs inputs, OutputSpec& output) {
+  constexpr uint32_t kRank = 32;
+  if (job.model.options.bins > 0) add_piecewise(job, inputs);
+  const std::string embedding = free_name(job.data, "emb"), cross = free_name(job.data, "cross");
+  const std::string crossed = free_name(job.data, "crossed");
+  const std::string tower = free_name(job.data, "tower"), logit = free_name(job.data, "logit");
+  const std::vector<std::string> read = add_embedding(job, inputs, embedding);
+  LayerSpec layer{.name = cross, .type = "cross", .inputs = read};
+  // With a rank, a cross layer has 2 * rank * width weights instead of width^2.
+  if (width_of(job, read) > uint64_t{4} * kRank) layer.rank = kRank;
+  job.model.layers.push_back(layer);
+  job.model.layers.push_back({.name = crossed,
+                              .type = "dense",
+                              .inputs = {cross},
+                              .units = {output_columns(job.model.options)}});
+  add_tower(job, tower, read);
+  job.model.layers.push_back({.name = logit, .type = "add", .inputs = {crossed, tower}});
+  set_output(job, logit, output);
+  set_optimizers(job, inputs, "", embedding);
   return {};
 }
 
@@ -307,6 +373,8 @@ Result<void> expand_preset(Job& job) {
   output.target = target;
   if (model.preset == "wide_deep" || model.preset == "deepfm") {
     DP_TRY_VOID(wide_deep(job, inputs, output));
+  } else if (model.preset == "dcn_v2") {
+    DP_TRY_VOID(dcn_v2(job, inputs, output));
   } else if (model.preset == "factorization_machine") {
     DP_TRY_VOID(factorization_machine(job, inputs, output));
   } else {

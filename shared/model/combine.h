@@ -64,6 +64,42 @@ struct ConcatOp {
   }
 };
 
+/// One layer of a cross network: x0 * z + x, elementwise. The inputs are x0, z and x.
+struct CrossOp {
+  std::vector<Part> parts;
+  ValueId output = 0;
+
+  static void forward(std::span<const PartView> inputs, size_t rows, Matrix out) {
+    for (size_t r = 0; r < rows; ++r) {
+      const float* x0 = row(inputs[0], r);
+      const float* z = row(inputs[1], r);
+      const float* x = row(inputs[2], r);
+      float* to = out.data + r * out.stride;
+      for (size_t j = 0; j < inputs[0].width; ++j) to[j] = x0[j] * z[j] + x[j];
+    }
+  }
+  static void backward(std::span<const PartView> inputs, size_t i, size_t rows, ConstMatrix d,
+                       Matrix gradient, bool accumulate) {
+    const size_t width = inputs[0].width;
+    if (i == 2) return copy(d, gradient, rows, width, accumulate);
+    for (size_t r = 0; r < rows; ++r) {
+      const float* factor = row(inputs[1 - i], r);
+      const float* from = d.data + r * d.stride;
+      float* to = gradient.data + r * gradient.stride;
+      if (accumulate) {
+        for (size_t j = 0; j < width; ++j) to[j] += from[j] * factor[j];
+      } else {
+        for (size_t j = 0; j < width; ++j) to[j] = from[j] * factor[j];
+      }
+    }
+  }
+
+ private:
+  static const float* row(const PartView& input, size_t r) {
+    return input.values.data + r * input.values.stride;
+  }
+};
+
 /// Adds the columns of one input.
 struct SumOp {
   std::vector<Part> parts;

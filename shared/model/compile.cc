@@ -38,7 +38,8 @@ Activation activation_of(const std::string& name) {
 }
 
 /// The default is that of He et al. 2015 before a relu, otherwise that of Glorot and Bengio 2010.
-InitSpec kernel_init(const LayerSpec& layer, uint32_t in, uint32_t out, Activation activation) {
+InitSpec kernel_init(const LayerSpec& layer, uint32_t in, uint32_t out,
+                     Activation activation = Activation::kNone) {
   if (layer.init) return *layer.init;
   const double fan = activation == Activation::kRelu ? in : double(in) + out;
   return {InitType::kUniform, float(std::sqrt(6.0 / fan))};
@@ -180,7 +181,8 @@ class Compiler final {
                                               Translation{"concat", &Compiler::add_concat},
                                               Translation{"add", &Compiler::add_sum},
                                               Translation{"piecewise", &Compiler::add_piecewise},
-                                              Translation{"dropout", &Compiler::add_dropout}};
+                                              Translation{"dropout", &Compiler::add_dropout},
+                                              Translation{"cross", &Compiler::add_cross}};
     // Every type of shared/job/layers.h has a translation, in the same order.
     static_assert(
         std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
@@ -317,6 +319,29 @@ class Compiler final {
                      " floats"));
   }
 
+  /// A product of a value with a kernel, before an activation.
+  struct Product {
+    std::string kernel, bias;  // names of the variables; `bias` may be empty
+    uint32_t units = 1;
+    Activation activation = Activation::kNone;
+    InitSpec init;
+  };
+
+  Result<ValueId> multiply(ValueId input, const Product& product) {
+    DP_TRY_VOID(check_kernel({input}, product.units));
+    DenseOp op;
+    op.activation = product.activation;
+    op.kernel = variables_.add_dense(product.kernel, {program_.values[input].width, product.units},
+                                     product.init);
+    if (!product.bias.empty())
+      op.bias = variables_.add_dense(product.bias, {product.units}, InitSpec{});
+    op.input = input;
+    ++values_[input].uses;
+    op.output = add_value(product.units, true);
+    program_.ops.push_back(op);
+    return op.output;
+  }
+
   Result<ValueId> add_dense(const LayerSpec& layer, const Inputs& inputs) {
     const Activation between = activation_of(layer.activation);
     const Activation last = activation_of(layer.last);
@@ -324,21 +349,52 @@ class Compiler final {
     for (size_t i = 0; i < layer.units.size(); ++i) {
       const uint32_t units = layer.units[i];
       if (units < 1 || units > kUnitsMax) return error(str("units must be 1 to ", kUnitsMax));
-      DP_TRY_VOID(check_kernel({value}, units));
-      DenseOp op;
-      op.activation = i + 1 == layer.units.size() ? last : between;
+      const bool is_last = i + 1 == layer.units.size();
       const std::string prefix = str(layer.name, "/", i);
-      const uint32_t in = program_.values[value].width;
-      op.kernel = variables_.add_dense(prefix + "/kernel", {in, units},
-                                       kernel_init(layer, in, units, op.activation));
-      if (layer.bias) op.bias = variables_.add_dense(prefix + "/bias", {units}, InitSpec{});
-      op.input = value;
-      ++values_[value].uses;
-      op.output = value = add_value(units, true);
-      program_.ops.push_back(op);
-      if (i + 1 < layer.units.size()) value = drop(value, layer.dropout, prefix);
+      const Activation activation = is_last ? last : between;
+      DP_TRY(value, multiply(value, {.kernel = prefix + "/kernel",
+                                     .bias = layer.bias ? prefix + "/bias" : "",
+                                     .units = units,
+                                     .activation = activation,
+                                     .init = kernel_init(layer, program_.values[value].width, units,
+                                                         activation)}));
+      if (!is_last) value = drop(value, layer.dropout, prefix);
     }
     return value;
+  }
+
+  /// The cross network of Wang et al., "DCN V2", WWW 2021: x_{l+1} = x_0 * (W x_l + b) + x_l. With
+  /// a rank, W is the product of two narrow matrices.
+  Result<ValueId> add_cross(const LayerSpec& layer, const Inputs& inputs) {
+    DP_TRY(const ValueId first, concat(inputs.values));
+    const uint32_t width = program_.values[first].width;
+    if (layer.rank >= width) {
+      return error(str("rank is ", layer.rank, ", but its inputs have ", width, " columns"),
+                   "set a lower rank, or delete it for the full kernel");
+    }
+    ValueId x = first;
+    for (uint32_t i = 0; i < layer.depth; ++i) {
+      const std::string prefix = str(layer.name, "/", i);
+      ValueId product = x;
+      if (layer.rank > 0) {
+        DP_TRY(product, multiply(product, {.kernel = prefix + "/down",
+                                           .units = layer.rank,
+                                           .init = kernel_init(layer, width, layer.rank)}));
+      }
+      const uint32_t in = layer.rank > 0 ? layer.rank : width;
+      DP_TRY(product, multiply(product, {.kernel = prefix + "/kernel",
+                                         .bias = layer.bias ? prefix + "/bias" : "",
+                                         .units = width,
+                                         .init = kernel_init(layer, in, width)}));
+      CrossOp op;
+      for (const ValueId v : {first, product, x}) {
+        op.parts.push_back({v, 0, false});
+        ++values_[v].uses;
+      }
+      op.output = x = add_value(width, true);
+      program_.ops.push_back(op);
+    }
+    return x;
   }
 
   Result<ValueId> add_activation(const LayerSpec& layer, const Inputs& inputs) {

@@ -115,7 +115,7 @@ struct KeyedInput {
 };
 
 using Op = std::variant<PoolOp, FmOp, DenseOp, ActivationOp, DropoutOp, AddOp, ConcatOp, SumOp,
-                        PiecewiseOp>;
+                        PiecewiseOp, CrossOp>;
 
 struct Output {
   ValueId input = 0;

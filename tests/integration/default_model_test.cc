@@ -120,6 +120,39 @@ TEST_CASE("an override of one option keeps the rest of the chosen optimizer", "[
   CHECK(dry_run("model.preset=deepfm").find("linear/*") == std::string::npos);
 }
 
+TEST_CASE("each network preset by its name alone comes within .015 AUC of the best possible",
+          "[integration]") {
+  const ScratchDir dir;
+  const auto synth = [&](const std::string& name, const char* rows, const char* stream) {
+    const Ended made =
+        Program("downpour",
+                {"synth", dir / name, "--rows", rows, "--ids", "50", "--stream", stream, "--json"},
+                dir.path())
+            .wait(60);
+    REQUIRE(made.status == 0);
+    return Json::parse(made.out)["bayes_auc"].get<double>();
+  };
+  synth("clicks.tsv", "100000", "0");
+  const double best = synth("test.tsv", "20000", "1");
+  for (const std::string preset : {"wide_deep", "deepfm", "dcn_v2"}) {
+    CAPTURE(preset);
+    const Ended trained =
+        Program("downpour",
+                {"train", dir / "clicks.tsv", "--set", "model.preset=" + preset, "--set",
+                 "eval.source=" + (dir / "test.tsv"), "--set", "eval.holdout=0", "--epochs", "2",
+                 "--fresh", "--quiet", "--log-format", "json"},
+                dir.path())
+            .wait(300);
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    const Json summary = Json::parse(trained.out);
+    double auc = 0;
+    for (const Json& evaluation : summary["evaluations"])
+      auc = std::max(auc, evaluation["outputs"].begin().value()["auc"].get<double>());
+    CHECK(auc > best - 0.015);
+  }
+}
+
 TEST_CASE("clicks without a job come within .01 AUC of the best possible", "[integration]") {
   const ScratchDir dir;
   const auto synth = [&](const std::string& name, const char* rows, const char* stream) {

@@ -136,6 +136,18 @@ TEST_CASE(
   CHECK(part["accounts"][0]["shards_left"] > 0);
 }
 
+TEST_CASE("the DCN-V2 example trains and evaluates", "[integration]") {
+  const ScratchDir dir;
+  downpour(dir, {"synth", dir / "clicks.tsv", "--rows", "20000", "--ids", "50"});
+  downpour(dir, {"synth", dir / "dev.tsv", "--rows", "2000", "--ids", "50", "--stream", "1"});
+  for (const std::string example : {"dcn-v2"}) {
+    const Json summary = trained(dir, example,
+                                 {"--set", "data.source=" + (dir / "clicks.tsv"), "--set",
+                                  "eval.source=" + (dir / "dev.tsv")});
+    CHECK(summary["evaluations"].back()["outputs"]["click"]["auc"] > 0.7);
+  }
+}
+
 TEST_CASE("the mix example reads its sources in the shares of their weights", "[integration]") {
   const ScratchDir dir;
   downpour(dir, {"synth", dir / "eu.tsv", "--rows", "3000"});

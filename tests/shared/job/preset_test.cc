@@ -100,6 +100,30 @@ TEST_CASE("factorization_machine needs keys, and regularizes them", "[job][prese
             .what == "factorization_machine has no inputs that give keys");
 }
 
+TEST_CASE("dcn_v2 adds a cross network, with a rank if that is smaller, and a tower",
+          "[job][preset]") {
+  const std::string data =
+      "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"dcn_v2\"";
+  const Job job = completed(data + ", dim = 8, units = [20], dropout = 0.2 }\n");
+  REQUIRE(job.model.layers.size() == 5);
+  const LayerSpec &emb = job.model.layers[0], &cross = job.model.layers[1];
+  CHECK(emb.type == "embedding");
+  CHECK(cross.type == "cross");
+  CHECK(cross.inputs.size() == 1 + 13);
+  CHECK(cross.rank == 32);  // 26 * 8 + 13 columns
+  CHECK(job.model.layers[2].inputs == std::vector<std::string>{"cross"});
+  const LayerSpec& tower = job.model.layers[3];
+  CHECK(tower.inputs == cross.inputs);
+  CHECK(tower.units == std::vector<uint32_t>{20, 1});
+  CHECK(tower.dropout == 0.2F);
+  CHECK(job.model.layers[4].inputs == std::vector<std::string>{"crossed", "tower"});
+  CHECK(job.model.outputs[0].input == "logit");
+  CHECK(job.optimizer_rules.size() == 1);
+  CHECK(job.optimizer_rules[0].variables == "emb/*");
+  CHECK(job.train.reduction == "sum");
+  CHECK(completed(data + ", dim = 4 }\n").model.layers[1].rank == 0);  // 26 * 4 + 13 columns
+}
+
 TEST_CASE("the option dropout of a preset goes to its tower, perceptron or machine",
           "[job][preset]") {
   const auto layer = [](const char* format, const std::string& model, size_t index) {
@@ -283,7 +307,7 @@ TEST_CASE("a factorization machine needs a dim and keys", "[job][preset]") {
   CHECK(error_of(layers_job(fm + "dim = 4, pool = \"mean\" }")).id == "DP-2103");
 }
 
-TEST_CASE("dropout layers: keys, ranges and what they need", "[job][preset]") {
+TEST_CASE("dropout and cross layers: keys, ranges and what they need", "[job][preset]") {
   const auto what = [](const std::string& layers) { return error_of(layers_job(layers)).what; };
   const std::string dense = "{ name = \"a\", type = \"dense\", inputs = [\"x\"], ";
   const Job job = completed(layers_job(dense + "units = [2, 1], dropout = 0.5 }"));
@@ -297,6 +321,9 @@ TEST_CASE("dropout layers: keys, ranges and what they need", "[job][preset]") {
   CHECK(completed(layers_job(drop + ", rate = 0.5 }")).model.layers[0].dropout == 0.5F);
   CHECK(what(drop + " }") == "layer `a` has no rate");
   CHECK(error_of(layers_job(drop + ", dropout = 0.5 }")).id == "DP-2103");
+  const std::string cross = "{ name = \"a\", type = \"cross\", inputs = [\"x\"]";
+  CHECK(completed(layers_job(cross + " }")).model.layers[0].depth == 2);
+  CHECK(what(cross + ", depth = 0 }").find("model.layers[0].depth") != std::string::npos);
 }
 
 TEST_CASE("a layer can read the rows of an earlier embedding of the same dim", "[job][preset]") {
