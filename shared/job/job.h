@@ -186,7 +186,7 @@ struct LayerSpec {
   std::string name;
   std::string type;
   std::vector<std::string> inputs;  // fields or earlier layers; runs of names expanded
-  uint32_t dim = 0;                 // embedding, fm
+  uint32_t dim = 0;                 // embedding, fm: floats of a row; dot: of a vector
   std::vector<uint32_t> units;      // dense: one entry per sublayer
   std::string activation;           // dense: between sublayers ("relu", "sigmoid", "")
   std::string last;                 // dense: after the last sublayer; "" = linear

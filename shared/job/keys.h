@@ -153,8 +153,8 @@ void visit_layer(V& v, T& t) {
   v.strings("inputs", t.inputs, true);
   const LayerInfo* type = find_layer_type(t.type);
   if (type == nullptr) return;
+  if (type->has_rows || type->has_vectors) v.number("dim", t.dim, 1, 4096);
   if (type->has_rows) {
-    v.number("dim", t.dim, 1, 4096);
     if (type->has_pool) v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
     v.text("table", t.table);
   }

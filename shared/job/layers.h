@@ -14,6 +14,7 @@ struct LayerInfo {
   bool reads_keys = false;      // sparse fields, by their embedding keys
   bool reads_numbers = true;    // other fields, and layers
   bool has_rows = false;        // the keys `dim` and `table`; `dim` is required
+  bool has_vectors = false;     // the key `dim`, which is required: columns of a vector
   bool has_pool = false;        // the key `pool`
   bool has_units = false;       // the key `units`
   bool needs_units = false;     // `units` is required
@@ -58,7 +59,8 @@ inline constexpr std::array kLayers{
     LayerInfo{.type = "add"},
     LayerInfo{.type = "piecewise", .has_bins = true},
     LayerInfo{.type = "dropout", .has_rate = true},
-    LayerInfo{.type = "cross", .has_bias = true, .has_init = true, .has_cross = true}};
+    LayerInfo{.type = "cross", .has_bias = true, .has_init = true, .has_cross = true},
+    LayerInfo{.type = "dot", .has_vectors = true}};
 
 inline constexpr auto kLayerTypes = [] {
   std::array<const char*, kLayers.size()> types{};

@@ -124,6 +124,13 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
   return inputs;
 }
 
+/// Checks that a preset that needs keys has some.
+Result<void> need_keys(const Job& job, const Inputs& inputs) {
+  if (!inputs.sparse.empty()) return {};
+  return Error{ErrorCode::kConfig, str(job.model.preset, " has no inputs that give keys"),
+               "model.inputs", "use wide_deep for numbers", "DP-2107"};
+}
+
 /// Returns whether the numbers of a field are in [0, 1], as the layer "piecewise" needs them.
 bool is_quantile(const FieldSpec& field) {
   return !field.transform.empty() && std::holds_alternative<ops::Quantile>(field.transform.back());
@@ -275,6 +282,35 @@ Result<void> dcn_v2(Job& job, Inputs inputs, OutputSpec& output) {
   return {};
 }
 
+/// DLRM: the inner products of all pairs of the embeddings and of the numbers, which the network
+/// `bottom` turns into a vector of the same length. `top` reads them and that vector, or without
+/// numbers the embeddings.
+Result<void> dlrm(Job& job, Inputs inputs, OutputSpec& output) {
+  const PresetOptions& options = job.model.options;
+  DP_TRY_VOID(need_keys(job, inputs));
+  if (options.bins > 0) add_piecewise(job, inputs);
+  const std::string embedding = free_name(job.data, "emb"), bottom = free_name(job.data, "bottom");
+  const std::string dot = free_name(job.data, "dot"), top = free_name(job.data, "top");
+  add_embedding(job, inputs, embedding);
+  const uint32_t dim = job.model.layers.back().dim;
+  std::vector<std::string> vectors = {embedding};
+  if (!inputs.numbers.empty()) {
+    vectors = {bottom, embedding};
+    job.model.layers.push_back({.name = bottom,
+                                .type = "dense",
+                                .inputs = inputs.numbers,
+                                .units = {64, dim},
+                                .activation = "relu",
+                                .last = "relu",
+                                .dropout = options.dropout});
+  }
+  job.model.layers.push_back({.name = dot, .type = "dot", .inputs = vectors, .dim = dim});
+  add_tower(job, top, {vectors[0], dot});
+  set_output(job, top, output);
+  set_optimizers(job, inputs, "", embedding);
+  return {};
+}
+
 constexpr double kPairs = 50;  // in a record, if it is not known
 
 /// Sets the optimizer of a factorization machine. The noise of all pairs of keys in a record adds
@@ -292,10 +328,7 @@ void set_machine_optimizer(Job& job, const std::string& linear, double pairs) {
 
 Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
-  if (inputs.sparse.empty()) {
-    return Error{ErrorCode::kConfig, "factorization_machine has no inputs that give keys",
-                 "model.inputs", "use wide_deep for numbers", "DP-2107"};
-  }
+  DP_TRY_VOID(need_keys(job, inputs));
   const std::string linear = free_name(job.data, "linear"), fm = free_name(job.data, "fm");
   job.model.layers.push_back({.name = linear, .type = "linear", .inputs = inputs.all});
   job.model.layers.push_back({.name = fm,
@@ -375,6 +408,8 @@ Result<void> expand_preset(Job& job) {
     DP_TRY_VOID(wide_deep(job, inputs, output));
   } else if (model.preset == "dcn_v2") {
     DP_TRY_VOID(dcn_v2(job, inputs, output));
+  } else if (model.preset == "dlrm") {
+    DP_TRY_VOID(dlrm(job, inputs, output));
   } else if (model.preset == "factorization_machine") {
     DP_TRY_VOID(factorization_machine(job, inputs, output));
   } else {

@@ -48,6 +48,13 @@ inline constexpr std::array kPresets{
                .has_dropout = true,
                .has_loss = true,
                .has_classes = true},
+    PresetInfo{.name = "dlrm",
+               .has_dim = true,
+               .has_units = true,
+               .has_bins = true,
+               .has_dropout = true,
+               .has_loss = true,
+               .has_classes = true},
     PresetInfo{
         .name = "factorization_machine", .has_dim = true, .has_dropout = true, .has_loss = true}};
 

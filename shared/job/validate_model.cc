@@ -72,7 +72,8 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
   DP_TRY_VOID(need(!layer.type.empty(), ".type", "has no type", "for example type = \"dense\""));
   DP_TRY_VOID(need(!layer.inputs.empty(), ".inputs", "has no inputs",
                    "set inputs = [\"NAME\", ...] with names of fields or earlier layers"));
-  DP_TRY_VOID(need(!type.has_rows || layer.dim > 0, ".dim", "has no dim", "for example dim = 16"));
+  DP_TRY_VOID(need(!(type.has_rows || type.has_vectors) || layer.dim > 0, ".dim", "has no dim",
+                   "for example dim = 16"));
   DP_TRY_VOID(need(!type.needs_units || !layer.units.empty(), ".units", "has no units",
                    "for example units = [64, 32, 1]"));
   DP_TRY_VOID(

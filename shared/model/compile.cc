@@ -11,6 +11,7 @@
 #include "shared/base/hash.h"
 #include "shared/job/field_output.h"
 #include "shared/job/layers.h"
+#include "shared/model/dot.h"
 #include "shared/model/layout.h"
 #include "shared/model/variable_set.h"
 
@@ -182,7 +183,8 @@ class Compiler final {
                                               Translation{"add", &Compiler::add_sum},
                                               Translation{"piecewise", &Compiler::add_piecewise},
                                               Translation{"dropout", &Compiler::add_dropout},
-                                              Translation{"cross", &Compiler::add_cross}};
+                                              Translation{"cross", &Compiler::add_cross},
+                                              Translation{"dot", &Compiler::add_dot}};
     // Every type of shared/job/layers.h has a translation, in the same order.
     static_assert(
         std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
@@ -395,6 +397,28 @@ class Compiler final {
       program_.ops.push_back(op);
     }
     return x;
+  }
+
+  Result<ValueId> add_dot(const LayerSpec& layer, const Inputs& inputs) {
+    DotOp op;
+    op.dim = layer.dim;
+    for (const ValueId v : inputs.values) {
+      const uint32_t width = program_.values[v].width;
+      if (width % op.dim == 0) continue;
+      return error(str("an input has ", width, " columns, but dim is ", op.dim),
+                   str("give every input a multiple of ", op.dim, " columns, or change dim"));
+    }
+    DP_TRY(op.input, concat(inputs.values));
+    const Value input = program_.values[op.input];
+    const size_t vectors = input.width / op.dim;
+    if (vectors < 2 || vectors > kVectorsMax) {
+      return error(str("its inputs have ", vectors, " vectors of ", op.dim,
+                       " columns, but it needs 2 to ", kVectorsMax));
+    }
+    ++values_[op.input].uses;
+    op.output = add_value(pairs_of(vectors), input.needs_gradient);
+    program_.ops.push_back(op);
+    return op.output;
   }
 
   Result<ValueId> add_activation(const LayerSpec& layer, const Inputs& inputs) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/hash.h"
+#include "shared/model/dot.h"
 #include "shared/model/dropout.h"
 #include "shared/model/interactions.h"
 
@@ -126,6 +127,11 @@ void forward(const Chunk& c, const DropoutOp& op) {
   drop(c.value(op.input), out, c.rows.count(), width, mask_of(c, op), false);
 }
 
+void forward(const Chunk& c, const DotOp& op) {
+  dot_forward(c.value(op.input), c.rows.count(), value_of(c, op.input).width / op.dim, op.dim,
+              output_place(c, op.output));
+}
+
 /// An operation of combine.h.
 template <typename Op>
 concept Combination = requires(const Op& op) {
@@ -219,6 +225,13 @@ void backward(const Chunk& c, const DropoutOp& op) {
   if (!value_of(c, op.input).needs_gradient) return;
   drop(c.gradient(op.output), c.gradient(op.input), c.rows.count(), value_of(c, op.input).width,
        mask_of(c, op), op.accumulate_gradient);
+}
+
+void backward(const Chunk& c, const DotOp& op) {
+  if (!value_of(c, op.input).needs_gradient) return;
+  dot_backward(c.value(op.input), c.gradient(op.output), c.rows.count(),
+               value_of(c, op.input).width / op.dim, op.dim, op.accumulate_gradient,
+               c.gradient(op.input));
 }
 
 template <Combination Op>

@@ -134,7 +134,7 @@ TEST_CASE("each network preset by its name alone comes within .015 AUC of the be
   };
   synth("clicks.tsv", "100000", "0");
   const double best = synth("test.tsv", "20000", "1");
-  for (const std::string preset : {"wide_deep", "deepfm", "dcn_v2"}) {
+  for (const std::string preset : {"wide_deep", "deepfm", "dcn_v2", "dlrm"}) {
     CAPTURE(preset);
     const Ended trained =
         Program("downpour",

@@ -136,11 +136,11 @@ TEST_CASE(
   CHECK(part["accounts"][0]["shards_left"] > 0);
 }
 
-TEST_CASE("the DCN-V2 example trains and evaluates", "[integration]") {
+TEST_CASE("the DCN-V2 and DLRM examples train and evaluate", "[integration]") {
   const ScratchDir dir;
   downpour(dir, {"synth", dir / "clicks.tsv", "--rows", "20000", "--ids", "50"});
   downpour(dir, {"synth", dir / "dev.tsv", "--rows", "2000", "--ids", "50", "--stream", "1"});
-  for (const std::string example : {"dcn-v2"}) {
+  for (const std::string example : {"dcn-v2", "dlrm"}) {
     const Json summary = trained(dir, example,
                                  {"--set", "data.source=" + (dir / "clicks.tsv"), "--set",
                                   "eval.source=" + (dir / "dev.tsv")});

@@ -124,6 +124,30 @@ TEST_CASE("dcn_v2 adds a cross network, with a rank if that is smaller, and a to
   CHECK(completed(data + ", dim = 4 }\n").model.layers[1].rank == 0);  // 26 * 4 + 13 columns
 }
 
+TEST_CASE("dlrm takes inner products of the embeddings and of the numbers' vector",
+          "[job][preset]") {
+  const Job job = completed(
+      "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"dlrm\", dim = 8 }\n");
+  REQUIRE(job.model.layers.size() == 4);
+  const LayerSpec &bottom = job.model.layers[1], &dot = job.model.layers[2];
+  CHECK(bottom.units == std::vector<uint32_t>{64, 8});
+  CHECK(bottom.last == "relu");
+  CHECK(dot.type == "dot");
+  CHECK(dot.dim == 8);
+  CHECK(dot.inputs == std::vector<std::string>{"bottom", "emb"});
+  CHECK(job.model.layers[3].inputs == std::vector<std::string>{"bottom", "dot"});
+  CHECK(job.model.layers[3].units == std::vector<uint32_t>{64, 32, 1});
+  // Without numbers, the top reads the embeddings.
+  const Job keys = completed(
+      "data = { source = \"d\", format = \"criteo\" }\n"
+      "model = { preset = \"dlrm\", inputs = [\"C1..C3\"] }\n");
+  REQUIRE(keys.model.layers.size() == 3);
+  CHECK(keys.model.layers[2].inputs == std::vector<std::string>{"emb", "dot"});
+  CHECK(error_of("data = { source = \"d\", format = \"mnist\" }\n"
+                 "model = { preset = \"dlrm\" }\n")
+            .what == "dlrm has no inputs that give keys");
+}
+
 TEST_CASE("the option dropout of a preset goes to its tower, perceptron or machine",
           "[job][preset]") {
   const auto layer = [](const char* format, const std::string& model, size_t index) {
@@ -307,7 +331,7 @@ TEST_CASE("a factorization machine needs a dim and keys", "[job][preset]") {
   CHECK(error_of(layers_job(fm + "dim = 4, pool = \"mean\" }")).id == "DP-2103");
 }
 
-TEST_CASE("dropout and cross layers: keys, ranges and what they need", "[job][preset]") {
+TEST_CASE("dropout, cross and dot layers: keys, ranges and what they need", "[job][preset]") {
   const auto what = [](const std::string& layers) { return error_of(layers_job(layers)).what; };
   const std::string dense = "{ name = \"a\", type = \"dense\", inputs = [\"x\"], ";
   const Job job = completed(layers_job(dense + "units = [2, 1], dropout = 0.5 }"));
@@ -324,6 +348,7 @@ TEST_CASE("dropout and cross layers: keys, ranges and what they need", "[job][pr
   const std::string cross = "{ name = \"a\", type = \"cross\", inputs = [\"x\"]";
   CHECK(completed(layers_job(cross + " }")).model.layers[0].depth == 2);
   CHECK(what(cross + ", depth = 0 }").find("model.layers[0].depth") != std::string::npos);
+  CHECK(what("{ name = \"a\", type = \"dot\", inputs = [\"x\"] }") == "layer `a` has no dim");
 }
 
 TEST_CASE("a layer can read the rows of an earlier embedding of the same dim", "[job][preset]") {
