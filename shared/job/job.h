@@ -188,7 +188,7 @@ struct LayerSpec {
   std::vector<std::string> inputs;  // fields or earlier layers; runs of names expanded
   uint32_t dim = 0;                 // embedding, fm: floats of a row; dot: of a vector
   std::vector<uint32_t> units;      // dense: one entry per sublayer
-  std::string activation;           // dense: between sublayers ("relu", "sigmoid", "")
+  std::string activation;           // dense: between sublayers; one of kActivationNames
   std::string last;                 // dense: after the last sublayer; "" = linear
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
   // embedding, fm: "shared" = one table for all inputs; "" = one table per field; otherwise the

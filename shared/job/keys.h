@@ -160,8 +160,8 @@ void visit_layer(V& v, T& t) {
   }
   if (type->has_units) v.counts("units", t.units);
   if (type->has_activation) {
-    v.choice("activation", t.activation, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
-    v.choice("last", t.last, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
+    v.choice("activation", t.activation, std::span(kActivationNames), {});
+    v.choice("last", t.last, std::span(kActivationNames), {});
   }
   if (type->has_bias) v.flag("bias", t.bias);
   if (type->has_init) v.init("init", t.init);

@@ -2,6 +2,7 @@
 // job file it has. shared/model/compile.cc translates them into operations.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -18,6 +19,7 @@ struct LayerInfo {
   bool has_pool = false;        // the key `pool`
   bool has_units = false;       // the key `units`
   bool needs_units = false;     // `units` is required
+  bool is_activation = false;   // also a value of the keys `activation` and `last`
   bool has_activation = false;  // the keys `activation` and `last`
   bool has_bias = false;        // the key `bias`
   bool has_init = false;        // the key `init`
@@ -53,23 +55,38 @@ inline constexpr std::array kLayers{
               .has_bias = true,
               .has_init = true,
               .has_dropout = true},
-    LayerInfo{.type = "relu"},
-    LayerInfo{.type = "sigmoid"},
+    LayerInfo{.type = "relu", .is_activation = true},
+    LayerInfo{.type = "sigmoid", .is_activation = true},
     LayerInfo{.type = "concat"},
     LayerInfo{.type = "add"},
     LayerInfo{.type = "piecewise", .has_bins = true},
     LayerInfo{.type = "dropout", .has_rate = true},
     LayerInfo{.type = "cross", .has_bias = true, .has_init = true, .has_cross = true},
-    LayerInfo{.type = "dot", .has_vectors = true}};
+    LayerInfo{.type = "dot", .has_vectors = true},
+    LayerInfo{.type = "leaky_relu", .is_activation = true},
+    LayerInfo{.type = "gelu", .is_activation = true},
+    LayerInfo{.type = "silu", .is_activation = true},
+    LayerInfo{.type = "tanh", .is_activation = true}};
 
 inline constexpr auto kLayerTypes = [] {
   std::array<const char*, kLayers.size()> types{};
   for (size_t i = 0; i < types.size(); ++i) types[i] = kLayers[i].type;
   return types;
 }();
+/// The values of the keys `activation` and `last`: the types of activations, and "" for none.
+inline constexpr auto kActivationNames = [] {
+  constexpr auto kIs = [](const LayerInfo& info) { return info.is_activation; };
+  std::array<const char*, size_t(std::ranges::count_if(kLayers, kIs)) + 1> names{};
+  size_t count = 0;
+  for (const LayerInfo& info : kLayers) {
+    if (info.is_activation) names[count++] = info.type;
+  }
+  names[count] = "";
+  return names;
+}();
 /// Types that other systems have. A job that names one gets the error that this version does not
 /// have the type.
-inline constexpr std::array kUnavailableLayerTypes{"batch_norm", "attention", "tanh", "multiply"};
+inline constexpr std::array kUnavailableLayerTypes{"batch_norm", "attention", "multiply"};
 
 /// Returns the type of that name, or null.
 constexpr const LayerInfo* find_layer_type(std::string_view type) {

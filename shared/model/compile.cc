@@ -32,17 +32,21 @@ Loss loss_of(const std::string& name) {
 }
 
 Activation activation_of(const std::string& name) {
-  if (name == "relu") return Activation::kRelu;
-  if (name == "sigmoid") return Activation::kSigmoid;
-  DP_CHECK(name.empty(), name);
-  return Activation::kNone;
+  const auto found = std::ranges::find(kActivations, name, &ActivationInfo::name);
+  DP_CHECK(found != kActivations.end(), name);
+  return found->activation;
 }
+
+// Every value of the keys `activation` and `last` is an activation.
+static_assert(std::ranges::all_of(kActivationNames, [](std::string_view name) {
+  return std::ranges::find(kActivations, name, &ActivationInfo::name) != kActivations.end();
+}));
 
 /// The default is that of He et al. 2015 before a relu, otherwise that of Glorot and Bengio 2010.
 InitSpec kernel_init(const LayerSpec& layer, uint32_t in, uint32_t out,
                      Activation activation = Activation::kNone) {
   if (layer.init) return *layer.init;
-  const double fan = activation == Activation::kRelu ? in : double(in) + out;
+  const double fan = info_of(activation).rectifies ? in : double(in) + out;
   return {InitType::kUniform, float(std::sqrt(6.0 / fan))};
 }
 
@@ -184,7 +188,11 @@ class Compiler final {
                                               Translation{"piecewise", &Compiler::add_piecewise},
                                               Translation{"dropout", &Compiler::add_dropout},
                                               Translation{"cross", &Compiler::add_cross},
-                                              Translation{"dot", &Compiler::add_dot}};
+                                              Translation{"dot", &Compiler::add_dot},
+                                              Translation{"leaky_relu", &Compiler::add_activation},
+                                              Translation{"gelu", &Compiler::add_activation},
+                                              Translation{"silu", &Compiler::add_activation},
+                                              Translation{"tanh", &Compiler::add_activation}};
     // Every type of shared/job/layers.h has a translation, in the same order.
     static_assert(
         std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
@@ -332,7 +340,8 @@ class Compiler final {
   Result<ValueId> multiply(ValueId input, const Product& product) {
     DP_TRY_VOID(check_kernel({input}, product.units));
     DenseOp op;
-    op.activation = product.activation;
+    const bool apart = info_of(product.activation).needs_input;
+    if (!apart) op.activation = product.activation;
     op.kernel = variables_.add_dense(product.kernel, {program_.values[input].width, product.units},
                                      product.init);
     if (!product.bias.empty())
@@ -341,6 +350,7 @@ class Compiler final {
     ++values_[input].uses;
     op.output = add_value(product.units, true);
     program_.ops.push_back(op);
+    if (apart) return activated(op.output, product.activation);
     return op.output;
   }
 
@@ -421,15 +431,20 @@ class Compiler final {
     return op.output;
   }
 
-  Result<ValueId> add_activation(const LayerSpec& layer, const Inputs& inputs) {
+  ValueId activated(ValueId value, Activation activation) {
     ActivationOp op;
-    op.activation = activation_of(layer.type);
-    DP_TRY(op.input, concat(inputs.values));
-    ++values_[op.input].uses;
-    const Value input = program_.values[op.input];
+    op.activation = activation;
+    op.input = value;
+    ++values_[value].uses;
+    const Value input = program_.values[value];
     op.output = add_value(input.width, input.needs_gradient);
     program_.ops.push_back(op);
     return op.output;
+  }
+
+  Result<ValueId> add_activation(const LayerSpec& layer, const Inputs& inputs) {
+    DP_TRY(const ValueId value, concat(inputs.values));
+    return activated(value, activation_of(layer.type));
   }
 
   Result<ValueId> add_concat(const LayerSpec& /*layer*/, const Inputs& inputs) {

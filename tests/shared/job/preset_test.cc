@@ -349,6 +349,13 @@ TEST_CASE("dropout, cross and dot layers: keys, ranges and what they need", "[jo
   CHECK(completed(layers_job(cross + " }")).model.layers[0].depth == 2);
   CHECK(what(cross + ", depth = 0 }").find("model.layers[0].depth") != std::string::npos);
   CHECK(what("{ name = \"a\", type = \"dot\", inputs = [\"x\"] }") == "layer `a` has no dim");
+  for (const char* name : {"relu", "sigmoid", "leaky_relu", "gelu", "silu", "tanh"}) {
+    CHECK(completed(layers_job(dense + "units = [1], last = \"" + name + "\" }"))
+              .model.layers[0]
+              .last == name);
+  }
+  CHECK(error_of(layers_job(dense + "units = [1], last = \"leaky\" }")).hint.find("leaky_relu") !=
+        std::string::npos);
 }
 
 TEST_CASE("a layer can read the rows of an earlier embedding of the same dim", "[job][preset]") {

@@ -1,13 +1,43 @@
-// Cross and dot layers, compared with central differences and their definitions.
+// Cross, dot and dropout layers and activations, compared with golden_layers.py and with central
+// differences.
 #include <cmath>
 
+#include "shared/model/activation.h"
 #include "shared/model/dot.h"
+#include "tests/shared/model/golden_layers.h"
 #include "tests/shared/model/support.h"
 
 using namespace downpour;
 using namespace downpour::model;
 
 namespace {
+
+constexpr const char* kAll[] = {"relu", "sigmoid", "leaky_relu", "gelu", "silu", "tanh"};
+
+/// The model of golden_layers.py. Each activation is used by a dense layer and as a layer.
+Job golden_job() {
+  std::vector<std::string> top = {"drop", "low", "dot"};
+  std::vector<LayerSpec> layers = {
+      {.name = "emb", .type = "embedding", .inputs = {"a", "b"}, .dim = 3, .table = "shared"},
+      {.name = "cross", .type = "cross", .inputs = {"emb", "x"}, .depth = 2},
+      {.name = "drop", .type = "dropout", .inputs = {"cross"}, .dropout = 0.4F},
+      {.name = "low", .type = "cross", .inputs = {"emb", "x"}, .depth = 1, .rank = 2},
+      {.name = "dot", .type = "dot", .inputs = {"emb", "x"}, .dim = 3}};
+  for (const char* name : kAll) {
+    const std::string dense = std::string("d_") + name, after = std::string("a_") + name;
+    layers.push_back(
+        {.name = dense, .type = "dense", .inputs = {"emb", "x"}, .units = {2}, .last = name});
+    layers.push_back({.name = after, .type = name, .inputs = {dense}});
+    top.push_back(dense);
+    top.push_back(after);
+  }
+  layers.push_back({.name = "top", .type = "dense", .inputs = top, .units = {1}});
+  Job job =
+      make_job({key_field("a"), key_field("b"), number_field("x", 3), number_field("label")},
+               layers, {{.name = "click", .input = "top", .loss = "logistic", .target = "label"}});
+  job.seed = 11;
+  return job;
+}
 
 std::string layers_error(std::vector<LayerSpec> layers) {
   const auto built =
@@ -18,6 +48,44 @@ std::string layers_error(std::vector<LayerSpec> layers) {
 }
 
 }  // namespace
+
+TEST_CASE("cross, dot, dropout and all activations match the golden loss and gradients",
+          "[model][numeric]") {
+  namespace golden = golden_layers;
+  const int threads = GENERATE(1, 2);
+  Trial trial(golden_job(), uint32_t(golden::kLabels.size()), 1, 4);
+  trial.batch.id = {2, 5, 7};
+  trial.batch.bags[0].keys = golden::kKeysA;
+  trial.batch.bags[1].keys = golden::kKeysB;
+  trial.column("x").values = golden::kNumbers;
+  trial.column("label").values = golden::kLabels;
+  REQUIRE(trial.values.size() == golden::kVariables.size());
+  size_t v = 0;
+  for (const TableSpec& table : trial.graph->tables()) {
+    for (const VariableSpec& variable : table.table_variables) {
+      CHECK(variable.name == golden::kVariables[v].name);
+      REQUIRE(trial.values[v].size() == golden::kVariables[v].values.size());
+      std::copy(golden::kVariables[v].values.begin(), golden::kVariables[v].values.end(),
+                trial.values[v].begin());
+      ++v;
+    }
+  }
+  const BatchMetrics metrics = trial.train(threads);
+  CHECK(metrics[0].sums.loss / metrics[0].sums.weight == Approx(golden::kLoss).epsilon(1e-6));
+  for (v = 0; v < trial.values.size(); ++v) {
+    for (size_t i = 0; i < trial.values[v].size(); ++i) {
+      CAPTURE(golden::kVariables[v].name, i);
+      // float32 sums of products of about 10 factors and terms of size about 1
+      CHECK(trial.gradients[v][i] ==
+            Approx(golden::kVariables[v].gradient[i]).epsilon(1e-5).margin(5e-7));
+    }
+  }
+  std::vector<std::vector<float>> predictions;
+  trial.graph->forward(trial.batch, trial.views, *trial.workspace, 1, predictions, nullptr);
+  for (size_t r = 0; r < predictions[0].size(); ++r) {
+    CHECK(predictions[0][r] == Approx(golden::kPredictions[r]).epsilon(1e-5));
+  }
+}
 
 TEST_CASE("gradients of cross networks with both kinds of kernels, which other layers read, too",
           "[model][numeric]") {
@@ -84,6 +152,48 @@ TEST_CASE("inner products equal their definition, for any number of vectors and 
         CHECK(out[at] == 7.0F);  // writes only the pairs
       }
     }
+  }
+}
+
+TEST_CASE("gradients of every activation, in a dense layer and as a layer", "[model][numeric]") {
+  const std::string name = GENERATE("leaky_relu", "gelu", "silu", "tanh", "sigmoid");
+  CAPTURE(name);
+  Job job = make_job({number_field("x", 3), number_field("label")},
+                     {{.name = "mlp",
+                       .type = "dense",
+                       .inputs = {"x"},
+                       .units = {5, 4},
+                       .activation = name,
+                       .last = name},
+                      {.name = "more", .type = name, .inputs = {"mlp", "x"}},
+                      {.name = "top", .type = "dense", .inputs = {"more", "mlp"}, .units = {1}}},
+                     {{.name = "y", .input = "top", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 9, 4);
+  check_gradients(trial);
+}
+
+TEST_CASE("activations are finite and monotone far from 0", "[model]") {
+  for (const ActivationInfo& info : kActivations) {
+    CAPTURE(std::string(info.name));
+    const std::vector<float> x = {-3e38F, -1e4F, -90.0F, 0.0F, 90.0F, 1e4F};
+    std::vector<float> y(x.size()), slope(x.size()), ones(x.size(), 1.0F);
+    activate({x.data(), 6}, {y.data(), 6}, 1, 6, info.activation);
+    for (const float v : y) CHECK(std::isfinite(v));
+    CHECK(std::is_sorted(y.begin() + 1, y.end()));
+    if (info.activation == Activation::kNone) continue;
+    activate_backward({ones.data(), 6}, {info.needs_input ? x.data() : y.data(), 6},
+                      {slope.data(), 6}, 1, 6, info.activation, false);
+    for (size_t i = 1; i < 6; ++i) CHECK(std::isfinite(slope[i]));
+  }
+}
+
+TEST_CASE("new layers give the same bits for any number of threads", "[model]") {
+  Trial one(golden_job(), 2900, 1, 700);
+  const BatchMetrics metrics = one.train(1, true);
+  for (const int threads : {2, 3, 7}) {
+    Trial many(golden_job(), 2900, 1, 700);
+    CHECK(many.train(threads, true) == metrics);
+    CHECK(many.gradients == one.gradients);
   }
 }
 
