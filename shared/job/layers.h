@@ -66,7 +66,8 @@ inline constexpr std::array kLayers{
     LayerInfo{.type = "leaky_relu", .is_activation = true},
     LayerInfo{.type = "gelu", .is_activation = true},
     LayerInfo{.type = "silu", .is_activation = true},
-    LayerInfo{.type = "tanh", .is_activation = true}};
+    LayerInfo{.type = "tanh", .is_activation = true},
+    LayerInfo{.type = "layer_norm"}};
 
 inline constexpr auto kLayerTypes = [] {
   std::array<const char*, kLayers.size()> types{};

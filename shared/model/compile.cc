@@ -192,7 +192,8 @@ class Compiler final {
                                               Translation{"leaky_relu", &Compiler::add_activation},
                                               Translation{"gelu", &Compiler::add_activation},
                                               Translation{"silu", &Compiler::add_activation},
-                                              Translation{"tanh", &Compiler::add_activation}};
+                                              Translation{"tanh", &Compiler::add_activation},
+                                              Translation{"layer_norm", &Compiler::add_norm}};
     // Every type of shared/job/layers.h has a translation, in the same order.
     static_assert(
         std::ranges::equal(kTranslations, kLayers, {}, &Translation::type,
@@ -445,6 +446,18 @@ class Compiler final {
   Result<ValueId> add_activation(const LayerSpec& layer, const Inputs& inputs) {
     DP_TRY(const ValueId value, concat(inputs.values));
     return activated(value, activation_of(layer.type));
+  }
+
+  Result<ValueId> add_norm(const LayerSpec& layer, const Inputs& inputs) {
+    NormOp op;
+    DP_TRY(op.input, concat(inputs.values));
+    ++values_[op.input].uses;
+    const uint32_t width = program_.values[op.input].width;
+    op.scale = variables_.add_dense(layer.name + "/scale", {width}, InitSpec{});
+    op.shift = variables_.add_dense(layer.name + "/shift", {width}, InitSpec{});
+    op.output = add_value(width, true);
+    program_.ops.push_back(op);
+    return op.output;
   }
 
   Result<ValueId> add_concat(const LayerSpec& /*layer*/, const Inputs& inputs) {

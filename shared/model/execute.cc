@@ -7,6 +7,7 @@
 #include "shared/model/dot.h"
 #include "shared/model/dropout.h"
 #include "shared/model/interactions.h"
+#include "shared/model/norm.h"
 
 namespace downpour::model {
 namespace {
@@ -133,6 +134,11 @@ void forward(const Chunk& c, const DotOp& op) {
               output_place(c, op.output));
 }
 
+void forward(const Chunk& c, const NormOp& op) {
+  normalize(c.value(op.input), c.rows.count(), value_of(c, op.input).width,
+            c.variables[op.scale].values, c.variables[op.shift].values, output_place(c, op.output));
+}
+
 /// An operation of combine.h.
 template <typename Op>
 concept Combination = requires(const Op& op) {
@@ -234,6 +240,14 @@ void backward(const Chunk& c, const DotOp& op) {
   dot_backward(c.value(op.input), c.gradient(op.output), c.rows.count(),
                value_of(c, op.input).width / op.dim, op.dim, op.accumulate_gradient,
                c.gradient(op.input));
+}
+
+void backward(const Chunk& c, const NormOp& op) {
+  normalize_backward(c.value(op.input), c.gradient(op.output), c.rows.count(),
+                     value_of(c, op.input).width, c.variables[op.scale].values, !c.first_of_slot,
+                     dense_gradient(c, op.scale), dense_gradient(c, op.shift),
+                     op.accumulate_gradient,
+                     value_of(c, op.input).needs_gradient ? c.gradient(op.input) : Matrix{});
 }
 
 template <Combination Op>

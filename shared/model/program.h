@@ -97,6 +97,14 @@ struct ActivationOp {
   bool accumulate_gradient = false;
 };
 
+/// Layer normalization (norm.h).
+struct NormOp {
+  ValueId input = 0;
+  ValueId output = 0;
+  uint32_t scale = 0, shift = 0;  // variables
+  bool accumulate_gradient = false;
+};
+
 /// The inner products of all pairs of the input's vectors of `dim` columns (dot.h).
 struct DotOp {
   ValueId input = 0;
@@ -122,8 +130,8 @@ struct KeyedInput {
   uint32_t column = 0;  // first column of the pool's output in the layer's input
 };
 
-using Op = std::variant<PoolOp, FmOp, DenseOp, ActivationOp, DropoutOp, DotOp, AddOp, ConcatOp,
-                        SumOp, PiecewiseOp, CrossOp>;
+using Op = std::variant<PoolOp, FmOp, DenseOp, ActivationOp, DropoutOp, DotOp, NormOp, AddOp,
+                        ConcatOp, SumOp, PiecewiseOp, CrossOp>;
 
 struct Output {
   ValueId input = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes golden_layers.h: one step of a model with cross, dot and dropout layers and all activations.
+"""Writes golden_layers.h: one step of a model with cross, dot, dropout and normalization layers and all activations.
 
 As in golden.py, the forward pass is NumPy in complex128 and each derivative is a complex step of 1e-30 i. The formulas
 are those of the papers: DCN-V2 (Wang et al. 2021, equations 1 and 2), DLRM (Naumov et al. 2019), GELU in its tanh form
@@ -26,7 +26,7 @@ ACTIVATIONS = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "tanh": np.tanh,
 }
-TOP = 2 * WIDTH + 3 + 4 * len(ACTIVATIONS)
+TOP = 3 * WIDTH + 3 + 4 * len(ACTIVATIONS)
 # In the order of Graph::tables() and their members.
 variables = {
     "emb/table": single(KEYS, DIM),
@@ -34,6 +34,8 @@ variables = {
     "cross/1/kernel": single(WIDTH, WIDTH), "cross/1/bias": single(WIDTH),
     "low/0/down": single(WIDTH, 2), "low/0/kernel": single(2, WIDTH), "low/0/bias": single(WIDTH),
 }
+variables["norm/scale"] = single(WIDTH)
+variables["norm/shift"] = single(WIDTH)
 for name in ACTIVATIONS:
     variables[f"d_{name}/0/kernel"] = single(WIDTH, 2)
     variables[f"d_{name}/0/bias"] = single(2)
@@ -85,7 +87,9 @@ def forward(v, training):
     low = x0 * (x0 @ v["low/0/down"] @ v["low/0/kernel"] + v["low/0/bias"]) + x0
     e = [x0[:, i * DIM:(i + 1) * DIM] for i in range(3)]
     dot = [np.sum(e[i] * e[j], axis=1, keepdims=True) for i in range(3) for j in range(i)]
-    inputs = [cross, low] + dot
+    centered = x0 - np.mean(x0, axis=1, keepdims=True)
+    norm = centered / np.sqrt(np.mean(centered**2, axis=1, keepdims=True) + 1e-5)
+    inputs = [cross, low] + dot + [norm * (1 + v["norm/scale"]) + v["norm/shift"]]
     for name, f in ACTIVATIONS.items():
         z = x0 @ v[f"d_{name}/0/kernel"] + v[f"d_{name}/0/bias"]
         inputs += [f(z), f(f(z))]

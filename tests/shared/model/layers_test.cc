@@ -4,6 +4,7 @@
 
 #include "shared/model/activation.h"
 #include "shared/model/dot.h"
+#include "shared/model/norm.h"
 #include "tests/shared/model/golden_layers.h"
 #include "tests/shared/model/support.h"
 
@@ -16,13 +17,14 @@ constexpr const char* kAll[] = {"relu", "sigmoid", "leaky_relu", "gelu", "silu",
 
 /// The model of golden_layers.py. Each activation is used by a dense layer and as a layer.
 Job golden_job() {
-  std::vector<std::string> top = {"drop", "low", "dot"};
+  std::vector<std::string> top = {"drop", "low", "dot", "norm"};
   std::vector<LayerSpec> layers = {
       {.name = "emb", .type = "embedding", .inputs = {"a", "b"}, .dim = 3, .table = "shared"},
       {.name = "cross", .type = "cross", .inputs = {"emb", "x"}, .depth = 2},
       {.name = "drop", .type = "dropout", .inputs = {"cross"}, .dropout = 0.4F},
       {.name = "low", .type = "cross", .inputs = {"emb", "x"}, .depth = 1, .rank = 2},
-      {.name = "dot", .type = "dot", .inputs = {"emb", "x"}, .dim = 3}};
+      {.name = "dot", .type = "dot", .inputs = {"emb", "x"}, .dim = 3},
+      {.name = "norm", .type = "layer_norm", .inputs = {"emb", "x"}}};
   for (const char* name : kAll) {
     const std::string dense = std::string("d_") + name, after = std::string("a_") + name;
     layers.push_back(
@@ -49,7 +51,7 @@ std::string layers_error(std::vector<LayerSpec> layers) {
 
 }  // namespace
 
-TEST_CASE("cross, dot, dropout and all activations match the golden loss and gradients",
+TEST_CASE("cross, dot, dropout, layer_norm and all activations match the golden loss and gradients",
           "[model][numeric]") {
   namespace golden = golden_layers;
   const int threads = GENERATE(1, 2);
@@ -153,6 +155,35 @@ TEST_CASE("inner products equal their definition, for any number of vectors and 
       }
     }
   }
+}
+
+TEST_CASE("gradients of layer normalization, of numbers, of a layer, and of both",
+          "[model][numeric]") {
+  Job job =
+      make_job({number_field("x", 3), key_field("k"), number_field("label")},
+               {{.name = "emb", .type = "embedding", .inputs = {"k"}, .dim = 4},
+                {.name = "plain", .type = "layer_norm", .inputs = {"x"}},
+                {.name = "deep", .type = "dense", .inputs = {"emb", "plain"}, .units = {5}},
+                {.name = "norm", .type = "layer_norm", .inputs = {"deep"}},
+                {.name = "both", .type = "layer_norm", .inputs = {"x", "norm", "emb"}},
+                {.name = "top", .type = "dense", .inputs = {"both", "norm", "deep"}, .units = {1}}},
+               {{.name = "y", .input = "top", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 9, 4);
+  check_gradients(trial);
+}
+
+TEST_CASE("layer normalization gives a record the mean 0 and the variance 1", "[model]") {
+  std::vector<float> x(50), y(50), zeros(50, 0.0F);
+  Rng rng(3);
+  for (float& v : x) v = 1000.0F + 3.0F * float(rng.normal());
+  normalize({x.data(), 50}, 1, 50, zeros.data(), zeros.data(), {y.data(), 50});
+  double sum = 0, squares = 0;
+  for (const float v : y) sum += double(v), squares += double(v) * double(v);
+  CHECK(std::abs(sum / 50) < 1e-4);
+  CHECK(squares / 50 == Approx(1).epsilon(1e-3));
+  std::fill(x.begin(), x.end(), 7.0F);  // equal columns
+  normalize({x.data(), 50}, 1, 50, zeros.data(), zeros.data(), {y.data(), 50});
+  CHECK(y == zeros);
 }
 
 TEST_CASE("gradients of every activation, in a dense layer and as a layer", "[model][numeric]") {
