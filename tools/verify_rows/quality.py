@@ -121,6 +121,14 @@ def frappe_fm(lab):
     yield at_least("test AUC", outputs(lab.train("frappe-fm", "frappe-fm.toml").summary())["auc"], 0.945)
 
 
+@row("frappe-dropout", "a wide factorization machine with dropout on frappe")
+def frappe_dropout(lab):
+    lab.data("frappe/train.libfm")
+    result = outputs(lab.train("frappe-dropout", "frappe-dropout.toml").summary())
+    yield at_least("test AUC", result["auc"], 0.950)
+    yield at_most("test logloss", result["logloss"], 0.235)
+
+
 @row("defaults", "train DATAFILE without a job, on public data: means of 3 seeds on the published test files")
 def defaults(lab):
     folder = lab.row_folder("defaults")
