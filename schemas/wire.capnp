@@ -92,6 +92,7 @@ struct Lease {
   singleStep @8 :Bool;             # report each batch before the next one is read; false: up to
                                  # as many at once as the job allows
   replica @9 :UInt32;           # synchronous training only
+  rateReductions @10 :UInt32;   # train only: how often a plateau schedule has reduced the rate
 }
 
 struct QuarantineMarker {         # a quarantined or proposed batch
@@ -407,6 +408,7 @@ struct Push {                   # keys frame (absent with a handle), values fram
   batchesQuarantined @16 :UInt32;   # of the shard, as far as the sender knows
   step @17 :UInt64;             # for which the values were pulled; 0: any
   replica @18 :UInt32;          # synchronous training only
+  rateReductions @19 :UInt32;   # as in the lease of the batch
 }
 struct PushReply {
   epoch @0 :UInt32;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "chief/core/run/selection.h"
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_text.h"
 #include "shared/base/human.h"
@@ -69,9 +70,10 @@ void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
 void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
   if (s.stopped_early) {
     std::fprintf(out,
-                 "stopped after epoch %zu: the evaluation loss has not improved for %u epochs "
+                 "stopped after epoch %zu: the evaluation loss has not improved for %u epochs%s "
                  "(eval.early_stop.patience)\n",
-                 s.epochs.size(), job.eval.early_stop.patience);
+                 s.epochs.size(), job.eval.early_stop.patience,
+                 plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "");
   }
   if (s.best_checkpoint != ViewId{} && s.best_epochs > 0 && s.best_epochs != s.epochs.size()) {
     std::fprintf(out,

@@ -137,7 +137,9 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
   if (Result<void> room = memory_.make_room({sum}); !room) {
     return stats_.keep_failure(room);
   }
-  ps::apply(partitions_, sum, nullptr);
+  // All batches of a step are of one epoch, and their leases state the same number of reductions.
+  const uint32_t reductions = replicas.empty() ? 0 : replicas.front()->rate_reductions;
+  ps::apply(partitions_, sum, nullptr, reductions);
   Watermarks& watermarks = partitions_.watermarks();
   for (const StagedReplica* staged : replicas) {
     watermarks.advance(staged->batch, owned, staged->records, staged->records_hash, staged->from);

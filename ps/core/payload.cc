@@ -66,8 +66,10 @@ const uint8_t* bytes_of(const Partitions& partitions, const Bits& bits,
   return scratch.data();
 }
 
-void apply(Partitions& partitions, const Piece& piece, const uint8_t* admitted) {
-  const ApplyOptions options{.admitted = admitted, .steps = partitions.next_steps()};
+void apply(Partitions& partitions, const Piece& piece, const uint8_t* admitted,
+           uint32_t rate_reductions) {
+  const ApplyOptions options{
+      .admitted = admitted, .steps = partitions.next_steps(), .rate_reductions = rate_reductions};
   const uint8_t* keys = piece.keys;
   const uint32_t* rows = piece.rows;
   const uint8_t* values = piece.values;

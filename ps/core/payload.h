@@ -39,9 +39,10 @@ Result<uint64_t> value_bytes(const Partitions& partitions,
 /// Returns whether all keys lie in partitions whose byte in `mask` is 1.
 bool keys_in(const Partitions& partitions, const std::vector<wire::Section>& sections,
              const uint8_t* keys, const uint8_t* mask);
-/// Applies the gradients of a piece whose keys and size are checked. `admitted`: as in
-/// ApplyOptions.
-void apply(Partitions& partitions, const Piece& piece, const uint8_t* admitted);
+/// Applies the gradients of a piece whose keys and size are checked. `admitted` and
+/// `rate_reductions`: as in ApplyOptions.
+void apply(Partitions& partitions, const Piece& piece, const uint8_t* admitted,
+           uint32_t rate_reductions);
 /// Returns one byte per partition, 1 for those in `bits`. The pointer is valid until `scratch` or
 /// the set of served partitions changes.
 const uint8_t* bytes_of(const Partitions& partitions, const Bits& bits,

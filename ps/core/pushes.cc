@@ -329,7 +329,7 @@ Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece
     }
     const uint8_t* const admitted =
         parts == admission_.covered ? nullptr : bytes_of(partitions_, parts, admitted_bytes_);
-    for (const Piece& piece : pieces) apply(partitions_, piece, admitted);
+    for (const Piece& piece : pieces) apply(partitions_, piece, admitted, push.rate_reductions);
     count_staleness(pieces[0]);
     if constexpr (kWatermarks) {
       watermarks.advance(push.batch, parts, push.records, push.records_hash, admission_.from);

@@ -34,6 +34,7 @@ StepStage::Added StepStage::add(PeerKey from, RequestId request, const wire::Pus
     replica.batches_quarantined = push.batches_quarantined;
     replica.records = push.records;
     replica.records_hash = push.records_hash;
+    replica.rate_reductions = push.rate_reductions;
     replica.from = from;
     replica.covered.assign(parts.size(), 0);
   }

@@ -39,8 +39,9 @@ struct StagedReplica {
   uint32_t batches_quarantined = 0;
   uint32_t records = 0;
   uint64_t records_hash = 0;
-  PeerKey from = kChiefPeer;  // of the first push
-  Bits covered;               // all partitions that have the batch
+  uint32_t rate_reductions = 0;  // as in wire::Push
+  PeerKey from = kChiefPeer;     // of the first push
+  Bits covered;                  // all partitions that have the batch
   std::vector<StagedPush> pushes;
   std::vector<Waiting> waiting;
 };

@@ -178,14 +178,16 @@ void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
                          const ApplyOptions& options) {
   const OptimizerSpec& optimizer = spec_.table_variables[0].optimizer;
   optim::StepRates rates(optimizer);
-  const bool needs_step = optim::rate_needs_step(optimizer.type);
+  const bool needs_step = optim::rate_needs_step(optimizer);
   DP_CHECK(!needs_step || options.steps != nullptr, spec_.name);
   const auto* gradient = static_cast<const uint8_t*>(gradients);
   for (size_t i = 0; i < n; ++i) {
     const uint64_t key = key_at(keys, i);
     const uint32_t partition = raw(partition_of(index_.hash(key), partition_bits_));
     if (options.admitted == nullptr || options.admitted[partition] != 0) {
-      dense_->apply(key, gradient, needs_step ? rates(options.steps[partition]) : 0.0F);
+      const float rate =
+          needs_step ? rates(options.steps[partition], options.rate_reductions) : 0.0F;
+      dense_->apply(key, gradient, rate);
       if (touched_ != nullptr) touched_->since_snapshot.mark(uint32_t(key));
     }
     gradient += dense_->floats(key) * sizeof(float);
@@ -202,7 +204,7 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
       options.admitted != nullptr ||
       std::any_of(table_variables_.begin(), table_variables_.end(),
                   [](const TableVariable& table_variable) {
-                    return optim::rate_needs_step(table_variable.spec.optimizer.type);
+                    return optim::rate_needs_step(table_variable.spec.optimizer);
                   });
   optim::RowUpdate updates[2][kLookupChunk];
   size_t counts[2] = {};
@@ -248,10 +250,11 @@ void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
   const auto* gradient = static_cast<const uint8_t*>(gradients);
   for (TableVariable& table_variable : table_variables_) {
     float rates[kLookupChunk];
-    if (optim::rate_needs_step(table_variable.spec.optimizer.type)) {
+    if (optim::rate_needs_step(table_variable.spec.optimizer)) {
       DP_CHECK(options.steps != nullptr, table_variable.spec.name);
       for (size_t i = 0; i < updates.size(); ++i) {
-        rates[i] = table_variable.rates(options.steps[updates[i].partition]);
+        rates[i] =
+            table_variable.rates(options.steps[updates[i].partition], options.rate_reductions);
       }
     }
     table_variable.update(

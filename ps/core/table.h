@@ -20,12 +20,13 @@
 
 namespace downpour::ps {
 
-/// How an apply treats its partitions. Both arrays have one entry per partition.
+/// How an apply treats its partitions. The arrays have one entry per partition.
 struct ApplyOptions {
   // 0: the keys of the partition are skipped; null: all keys are applied.
   const uint8_t* admitted = nullptr;
-  // Number of this step, starting at 1. Required if an optimizer is Adam.
+  // Number of this step, starting at 1. Required if an optimizer is Adam or has a schedule.
   const uint64_t* steps = nullptr;
+  uint32_t rate_reductions = 0;  // by the schedule `plateau`, as in wire::Push
 };
 
 struct TableMemory {

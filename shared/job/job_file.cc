@@ -191,13 +191,18 @@ std::string absolute_path(const std::string& path, const std::string& base) {
   return normal;
 }
 
-/// Sets own_optimizer and own_reduction: what the job does not set, its preset may choose.
+/// Sets own_optimizer and own_reduction: what the job does not set, its preset may choose. A
+/// schedule alone leaves the choice of the optimizer to the preset.
 void note_own_optimizer(const TomlNode& root, Job& job) {
   const TomlNode* optimizer = root.find("optimizer");
   const TomlNode* train = root.find("train");
   job.model.options.own_reduction = train == nullptr || train->find("reduction") == nullptr;
-  job.model.options.own_optimizer =
-      job.model.layers.empty() && (optimizer == nullptr || optimizer->entries.empty());
+  const bool chosen =
+      optimizer != nullptr && (optimizer->kind != TomlNode::Kind::kTable ||
+                               std::ranges::any_of(optimizer->entries, [](const auto& entry) {
+                                 return entry.first != "schedule";
+                               }));
+  job.model.options.own_optimizer = job.model.layers.empty() && !chosen;
 }
 
 /// Divides the global batch size among the replicas.

@@ -150,6 +150,11 @@ class Printer {
         }));
   }
 
+  void schedule(const char* name, const ScheduleSpec& value) {
+    if (!value.given()) return;
+    add(name, inline_text([&](Printer& inner) { visit_schedule(inner, value); }));
+  }
+
   template <typename F>
   void table(const char* name, F&& visit) {
     Printer inner(path_.empty() ? name : str(path_, ".", name), compress_, tables_);

@@ -403,6 +403,25 @@ class Reader : private TableReader {
     if (!context_.error) value = spec;
   }
 
+  /// Reads a schedule. "plateau" is short for { type = "plateau" }.
+  void schedule(const char* name, ScheduleSpec& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    TomlNode node = loosened(*found);
+    if (node.kind == Kind::kString) {
+      const TomlNode type = node;
+      node.kind = Kind::kTable;
+      node.entries = {{"type", type}};
+    } else if (node.kind != Kind::kTable) {
+      return wrong_type(node, name, "a table, as in { type = \"cosine\", decay_steps = 10000 }");
+    }
+    ScheduleSpec spec{.type = ScheduleType::kConstant};
+    Reader inner(node, path_of(name), context_);
+    visit_schedule(inner, spec);
+    inner.finish();
+    if (!context_.error) value = spec;
+  }
+
   template <typename F>
   void table(const char* name, F&& visit) {
     const TomlNode* found = take(name);

@@ -28,6 +28,12 @@ inline constexpr auto kOptimizerNames = [] {
   for (size_t i = 0; i < names.size(); ++i) names[i] = {kOptimizers[i].name, kOptimizers[i].type};
   return names;
 }();
+inline constexpr auto kScheduleNames = [] {
+  std::array<EnumName<ScheduleType>, kSchedules.size() - 1> names;  // without kNone
+  for (size_t i = 0; i < names.size(); ++i)
+    names[i] = {kSchedules[i + 1].name, kSchedules[i + 1].type};
+  return names;
+}();
 inline constexpr auto kModeNames = [] {
   std::array<EnumName<TrainMode>, kModes.size()> names;
   for (size_t i = 0; i < names.size(); ++i) names[i] = {kModes[i].name, kModes[i].mode};
@@ -209,6 +215,22 @@ void visit_model(V& v, T& t) {
 }
 
 template <typename V, typename T>
+void visit_schedule(V& v, T& t) {
+  v.enumeration("type", t.type, kScheduleNames, {"one_cycle", "cyclic", "cosine_restarts"});
+  v.number("warmup_steps", t.warmup_steps, settings::kStepsRange.min, settings::kStepsRange.max);
+  for (const ScheduleSetting& setting : info_of(t.type).settings) {
+    if (const auto* real = std::get_if<float ScheduleSpec::*>(&setting.member)) {
+      v.real(setting.key, t.**real, setting.range);
+    } else if (const auto* steps = std::get_if<uint64_t ScheduleSpec::*>(&setting.member)) {
+      v.number(setting.key, t.**steps, setting.range.min, setting.range.max);
+    } else {
+      v.number(setting.key, t.*std::get<uint32_t ScheduleSpec::*>(setting.member),
+               setting.range.min, setting.range.max);
+    }
+  }
+}
+
+template <typename V, typename T>
 void visit_optimizer(V& v, T& t) {
   v.enumeration("type", t.type, kOptimizerNames,
                 {"adamw", "lamb", "rmsprop", "lion", "adadelta", "average"});
@@ -221,7 +243,8 @@ void visit_optimizer(V& v, T& t) {
       v.flag(setting.key, t.*std::get<bool OptimizerSpec::*>(setting.member));
     }
   }
-  v.unavailable({"schedule", "clip"});
+  v.schedule("schedule", t.schedule);
+  v.unavailable({"clip"});
 }
 
 template <typename V, typename T>
@@ -310,9 +333,13 @@ void visit_job(V& v, T& t) {
   v.number("partitions", t.partitions, 2, 4096);  // a ps reports about all of them in one message
   v.table("data", [&](auto& inner) { visit_data(inner, t.data); });
   v.table("model", [&](auto& inner) { visit_model(inner, t.model); });
-  // A job that leaves the choice to its preset is printed without an optimizer. Otherwise the
-  // preset could not choose when the text is read again.
-  if (V::kReads || !t.model.options.own_optimizer) {
+  // A job that leaves the choice to its preset is printed without an optimizer, except its
+  // schedule. Otherwise the preset could not choose when the text is read again.
+  if (!V::kReads && t.model.options.own_optimizer) {
+    if (t.optimizer.schedule.given()) {
+      v.table("optimizer", [&](auto& inner) { inner.schedule("schedule", t.optimizer.schedule); });
+    }
+  } else {
     v.table("optimizer", [&](auto& inner) {
       visit_optimizer(inner, t.optimizer);
       inner.tables("rules", t.optimizer_rules,

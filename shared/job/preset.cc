@@ -79,6 +79,13 @@ Result<void> complete_data(DataSpec& data) {
   return {};
 }
 
+/// Sets the optimizer, and keeps the schedule that the job gives.
+void set_optimizer(Job& job, const OptimizerSpec& optimizer) {
+  const ScheduleSpec schedule = job.optimizer.schedule;
+  job.optimizer = optimizer;
+  job.optimizer.schedule = schedule;
+}
+
 /// Returns a name for a preset's layer or output that no field has.
 std::string free_name(const DataSpec& data, std::string name) {
   while (data.find_field(name) != nullptr) name += "_";
@@ -203,7 +210,7 @@ void set_output(const Job& job, const std::string& input, OutputSpec& output) {
 void set_optimizers(Job& job, const Inputs& inputs, const std::string& wide,
                     const std::string& embedding) {
   if (!job.model.options.own_optimizer) return;
-  job.optimizer = optimizer_defaults(OptimizerType::kAdam);
+  set_optimizer(job, optimizer_defaults(OptimizerType::kAdam));
   OptimizerSpec ftrl = optimizer_defaults(OptimizerType::kFtrl);
   OptimizerSpec adagrad = optimizer_defaults(OptimizerType::kAdagrad);
   ftrl.l2 = 1.0F;
@@ -320,7 +327,7 @@ constexpr double kPairs = 50;  // in a record, if it is not known
 void set_machine_optimizer(Job& job, const std::string& linear, double pairs) {
   OptimizerSpec weights = optimizer_defaults(OptimizerType::kFtrl);
   weights.l2 = 1.0F;
-  job.optimizer = weights;
+  set_optimizer(job, weights);
   job.optimizer.learning_rate = 0.2F;
   job.optimizer.l2 = float(std::round(std::clamp(pairs / 2, 10.0, 1000.0)));
   job.optimizer_rules = {{linear + "/*", weights}};
@@ -525,7 +532,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     job.train.reduction = "sum";
   } else {
     job.model.preset = "logistic_regression";
-    job.optimizer = optimizer_defaults(OptimizerType::kFtrl);
+    set_optimizer(job, optimizer_defaults(OptimizerType::kFtrl));
     job.train.reduction = "sum";
   }
   // Early stopping usually ends the training before.

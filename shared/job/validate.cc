@@ -363,6 +363,54 @@ Result<void> check_rules(const Job& job) {
   return {};
 }
 
+Result<void> check_schedule(const Job& job, const ScheduleSpec& schedule,
+                            const std::string& where) {
+  const std::string name(info_of(schedule.type).name);
+  if (info_of(schedule.type).needs_decay_steps && schedule.decay_steps == 0) {
+    return wrong(str("the schedule `", name, "` has no `decay_steps`"), where,
+                 "set the number of batches after which the decay ends or repeats, for example "
+                 "decay_steps = 10000",
+                 "DP-2107");
+  }
+  if (schedule.type == ScheduleType::kInverseSqrt && schedule.decay_steps == 0 &&
+      schedule.warmup_steps == 0) {
+    return wrong("the schedule `inverse_sqrt` has neither `warmup_steps` nor `decay_steps`", where,
+                 "set one of them, for example warmup_steps = 1000", "DP-2107");
+  }
+  if (schedule.type != ScheduleType::kPlateau) return {};
+  if (job.eval.source.empty() && job.eval.holdout == 0) {
+    return wrong("the schedule `plateau` needs evaluations, but the job has none", where,
+                 "set eval.holdout = 0.1 or eval.source, or choose another type of schedule",
+                 "DP-2107");
+  }
+  return {};
+}
+
+/// Checks the schedules of all optimizers. The chief decides about the reductions of all of them
+/// together.
+Result<void> check_schedules(const Job& job) {
+  const ScheduleSpec* plateau = nullptr;
+  const auto check = [&](const ScheduleSpec& schedule, const std::string& where) -> Result<void> {
+    DP_TRY_VOID(check_schedule(job, schedule, where));
+    if (schedule.type != ScheduleType::kPlateau) return {};
+    if (plateau != nullptr &&
+        (plateau->patience != schedule.patience || plateau->min_delta != schedule.min_delta)) {
+      return wrong(str("`patience` is ", schedule.patience, " and `min_delta` ", schedule.min_delta,
+                       ", but ", plateau->patience, " and ", plateau->min_delta,
+                       " in another `plateau` of the job"),
+                   where, "use the same values in every `plateau` schedule");
+    }
+    plateau = &schedule;
+    return {};
+  };
+  DP_TRY_VOID(check(job.optimizer.schedule, "optimizer.schedule"));
+  for (size_t i = 0; i < job.optimizer_rules.size(); ++i) {
+    DP_TRY_VOID(
+        check(job.optimizer_rules[i].optimizer.schedule, str("optimizer.rules[", i, "].schedule")));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> validate_given(const Job& job, const Origins& origins) {
@@ -374,6 +422,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     DP_TRY_VOID(check_mode(job));
     DP_TRY_VOID(check_parts(job));
     DP_TRY_VOID(check_rules(job));
+    DP_TRY_VOID(check_schedules(job));
     DP_TRY_VOID(check_eval(job));
     if (model.preset.empty() && model.layers.empty()) {
       return wrong("the job has no model", "model",
@@ -412,6 +461,7 @@ Result<void> validate(const Job& job) {
   }
   DP_TRY_VOID(validate_model(job));
   DP_TRY_VOID(check_rules(job));
+  DP_TRY_VOID(check_schedules(job));
   return check_eval(job);
 }
 

@@ -13,6 +13,7 @@ VariableSpec VariableSet::make_variable(const std::string& name, InitSpec init) 
   for (const OptimizerRule& rule : job_.optimizer_rules) {
     if (fnmatch(rule.variables.c_str(), name.c_str(), 0) == 0) {
       variable.optimizer = rule.optimizer;
+      if (!rule.optimizer.schedule.given()) variable.optimizer.schedule = job_.optimizer.schedule;
       break;
     }
   }

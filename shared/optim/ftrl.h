@@ -38,4 +38,32 @@ struct Ftrl {
   float l2_;
 };
 
+/// FTRL-Proximal with another alpha in every step. The rate of a weight is eta = alpha / (beta +
+/// sqrt(n)), and sigma is the difference between 1 / eta of this update and of the weight's last
+/// one, whose alpha is not stored. But a weight other than 0 determines the old 1 / eta, because
+///   w = -(z - sign(z) l1) / (1 / eta + l2)  with  sign(w) = -sign(z).
+/// Inserted into z += g - sigma w, this gives  z = g - w (1 / eta + l2) - sign(w) l1  with the new
+/// eta. For a weight of 0 the term with sigma is 0. So a smaller alpha makes smaller steps. The
+/// formula for a constant alpha would instead shrink every weight that a gradient reaches.
+struct ScheduledFtrl {
+  ScheduledFtrl(const OptimizerSpec& spec, float rate)
+      : inverse_alpha_(1.0F / std::fmax(rate, kRateMin)),
+        beta_(spec.beta),
+        l1_(spec.l1),
+        l2_(spec.l2) {}
+  void operator()(float g, float& w, float& z, float& n) const {
+    n += g * g;
+    const float inverse_rate = (beta_ + std::sqrt(n)) * inverse_alpha_ + l2_;
+    z = g + (w == 0.0F ? z : -w * inverse_rate - std::copysign(l1_, w));
+    w = std::fabs(z) <= l1_ ? 0.0F : -(z - std::copysign(l1_, z)) / inverse_rate;
+  }
+
+ private:
+  static constexpr float kRateMin = 1e-12F;  // a schedule may end at 0
+  float inverse_alpha_;
+  float beta_;
+  float l1_;
+  float l2_;
+};
+
 }  // namespace downpour::optim

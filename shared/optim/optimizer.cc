@@ -7,6 +7,7 @@
 #include "shared/optim/adam.h"
 #include "shared/optim/ftrl.h"
 #include "shared/optim/momentum.h"
+#include "shared/optim/schedule.h"
 #include "shared/optim/sgd.h"
 
 namespace downpour::optim {
@@ -82,10 +83,12 @@ void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const Ro
   }
 }
 
-/// An optimizer at compile time: its entry in kOptimizers and its rule.
-template <OptimizerType kType, typename RuleOfType>
+/// An optimizer at compile time: its entry in kOptimizers and its rule. `ScheduledRule`: the rule
+/// for a learning rate with a schedule.
+template <OptimizerType kType, typename RuleOfType, typename ScheduledRule = RuleOfType>
 struct Choice {
   using Rule = RuleOfType;
+  using Scheduled = ScheduledRule;
   static constexpr OptimizerInfo kInfo = kOptimizers.at(size_t(kType));
   static_assert(kInfo.slots <= 2, "extend update_row() and start_row() for a third slot");
 };
@@ -104,7 +107,7 @@ auto choose(const OptimizerSpec& spec, const F& f) {
     case OptimizerType::kAdam:
       return f(Choice<OptimizerType::kAdam, Adam>{});
     case OptimizerType::kFtrl:
-      return f(Choice<OptimizerType::kFtrl, Ftrl>{});
+      return f(Choice<OptimizerType::kFtrl, Ftrl, ScheduledFtrl>{});
   }
   DP_CHECK(false, int(spec.type));
   return f(Choice<OptimizerType::kSgd, Sgd>{});
@@ -112,8 +115,8 @@ auto choose(const OptimizerSpec& spec, const F& f) {
 
 }  // namespace
 
-float step_rate(const OptimizerSpec& spec, uint64_t step) {
-  return choose(spec, [&]<typename C>(C) {
+float step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions) {
+  const float rate = choose(spec, [&]<typename C>(C) {
     if constexpr (C::kInfo.rate_needs_step) {
       DP_CHECK(step >= 1, step);
       return C::Rule::step_rate(spec, step);
@@ -121,6 +124,8 @@ float step_rate(const OptimizerSpec& spec, uint64_t step) {
       return spec.learning_rate;
     }
   });
+  if (!spec.schedule.given()) return rate;
+  return float(double(rate) * schedule_factor(spec.schedule, step, reductions));
 }
 
 void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row) {
@@ -131,15 +136,23 @@ void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row) {
   });
 }
 
+namespace {
+
+template <typename Rule, uint32_t kSlots, bool kOwnRates>
+UpdateRows kernel_of_width(uint32_t dim) {
+  if (dim == 1) return update_rows<Rule, kSlots, kOwnRates, 1>;
+  if (dim == 16) return update_rows<Rule, kSlots, kOwnRates, 16>;
+  return update_rows<Rule, kSlots, kOwnRates, 0>;
+}
+
+}  // namespace
+
 UpdateRows update_kernel(const OptimizerSpec& spec, uint32_t dim) {
   DP_CHECK(dim > 0);
   return choose(spec, [&]<typename C>(C) -> UpdateRows {
-    using Rule = typename C::Rule;
     constexpr uint32_t kSlots = C::kInfo.slots;
-    constexpr bool kOwnRates = C::kInfo.rate_needs_step;
-    if (dim == 1) return update_rows<Rule, kSlots, kOwnRates, 1>;
-    if (dim == 16) return update_rows<Rule, kSlots, kOwnRates, 16>;
-    return update_rows<Rule, kSlots, kOwnRates, 0>;
+    if (spec.schedule.given()) return kernel_of_width<typename C::Scheduled, kSlots, true>(dim);
+    return kernel_of_width<typename C::Rule, kSlots, C::kInfo.rate_needs_step>(dim);
   });
 }
 

@@ -19,26 +19,32 @@ constexpr uint32_t stored_floats(const OptimizerSpec& spec, uint32_t dim) {
   return dim * (1 + slot_count(spec.type));
 }
 
-/// Returns true if the learning rate depends on the step, so that every update needs its own rate.
-constexpr bool rate_needs_step(OptimizerType type) { return info_of(type).rate_needs_step; }
+/// Returns true if the learning rate changes during training, so that every update needs its own
+/// rate: Adam, and every optimizer with a schedule.
+constexpr bool rate_needs_step(const OptimizerSpec& spec) {
+  return info_of(spec.type).rate_needs_step || spec.schedule.given();
+}
 
-/// Returns the learning rate of step `step`, counted from 1. It includes Adam's bias correction.
-float step_rate(const OptimizerSpec& spec, uint64_t step);
+/// Returns the learning rate of step `step`, counted from 1, after `reductions` reductions by the
+/// schedule `plateau`. It includes the factor of the schedule and Adam's bias correction.
+float step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions = 0);
 
 /// Caches step_rate() of recent steps, so that partitions that advance together share one
 /// computation.
 class StepRates final {
  public:
   explicit StepRates(const OptimizerSpec& spec) : spec_(spec) {}
-  float operator()(uint64_t step) {
+  float operator()(uint64_t step, uint32_t reductions) {
     Cached& cached = cached_[step % cached_.size()];
-    if (cached.step != step) cached = {step, step_rate(spec_, step)};
+    if (cached.step != step || cached.reductions != reductions)
+      cached = {step, reductions, step_rate(spec_, step, reductions)};
     return cached.rate;
   }
 
  private:
   struct Cached {
     uint64_t step = 0;  // 0 = empty: steps are counted from 1
+    uint32_t reductions = 0;
     float rate = 0.0F;
   };
   OptimizerSpec spec_;

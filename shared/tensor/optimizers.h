@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "shared/base/number_range.h"
+#include "shared/tensor/schedules.h"
 
 namespace downpour {
 
@@ -29,6 +30,8 @@ struct OptimizerSpec {
   float l1 = 0.0F;                   // ftrl
   float l2 = 0.0F;                   // ftrl
   float beta = 1.0F;                 // ftrl: beta of McMahan 2013
+  // Of the learning rate. Checkpoints do not store it: a resumed run uses the schedule of its job.
+  ScheduleSpec schedule = {};
   auto operator<=>(const OptimizerSpec&) const = default;
 };
 

@@ -33,6 +33,8 @@ struct Lease {
   // progress
   bool single_step = false;
   uint32_t replica = 0;  // that the shard belongs to; synchronous training only
+  // train only: how often the schedule `plateau` has reduced the learning rate before this epoch
+  uint32_t rate_reductions = 0;
   bool operator==(const Lease&) const = default;
 };
 struct LeaseGrant {

@@ -62,6 +62,7 @@ struct Push {
   // every partition plus one); 0 for a quarantined batch, which pulls nothing.
   uint64_t step = 0;
   uint32_t replica = 0;
+  uint32_t rate_reductions = 0;  // as in the lease of the batch
   bool operator==(const Push&) const = default;
 };
 /// A watermark above every batch: the shard has ended at the partition, or its epoch is sealed.

@@ -387,6 +387,7 @@ void read(schema::Push::Reader in, Push& out, Checks& checks) {
   out.batches_quarantined = in.getBatchesQuarantined();
   out.step = in.getStep();
   out.replica = in.getReplica();
+  out.rate_reductions = in.getRateReductions();
 }
 
 void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {

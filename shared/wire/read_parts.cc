@@ -120,6 +120,7 @@ void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
                  "quarantined batches out of order");
   out.single_step = in.getSingleStep();
   out.replica = in.getReplica();
+  out.rate_reductions = in.getRateReductions();
 }
 
 void read(capnp::List<schema::QuarantineMarker>::Reader in, std::vector<QuarantineMarker>& out,

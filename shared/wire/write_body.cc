@@ -341,6 +341,7 @@ void write(const Push& in, schema::Push::Builder out) {
   out.setBatchesQuarantined(in.batches_quarantined);
   out.setStep(in.step);
   out.setReplica(in.replica);
+  out.setRateReductions(in.rate_reductions);
 }
 
 void write(const PushReply& in, schema::PushReply::Builder out) {

@@ -79,6 +79,7 @@ void write(const Lease& in, schema::Lease::Builder out) {
   write_words(in.quarantined_batches, [&](uint32_t n) { return out.initQuarantinedBatches(n); });
   out.setSingleStep(in.single_step);
   out.setReplica(in.replica);
+  out.setRateReductions(in.rate_reductions);
 }
 
 void write(const ShardCounts& in, schema::ShardCounts::Builder out) {

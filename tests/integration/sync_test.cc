@@ -43,7 +43,8 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
                 "data = { source = \"data.csv\", shard_records = 500 }\n"
                 "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16], "
                 "dropout = 0.1 }\n"
-                "optimizer = { type = \"adam\" }\n"
+                "optimizer = { type = \"adam\", schedule = { type = \"cosine\", "
+                "warmup_steps = 4, decay_steps = 40, end = 0.1 } }\n"
                 "train = { mode = \"sync\", replicas = 4, batch_size = 125, epochs = 3, "
                 "checkpoint = { every = 8 } }\n");
   std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--quiet"};

@@ -192,6 +192,37 @@ TEST_CASE("training a data file without a job stops early, and eval uses the bes
   CHECK(finished.out.find("has not improved for 5 epochs") != std::string::npos);
 }
 
+TEST_CASE("a plateau reduces the learning rate, also after a stop, and then training ends",
+          "[integration]") {
+  const ScratchDir dir;
+  REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status ==
+          0);
+  const auto train = [&](const std::string& run, const std::string& epochs) {
+    return downpour(dir,
+                    with({"train", dir / "few.tsv", "--set", "train.epochs=" + epochs, "--set",
+                          "run_dir=" + (dir / run), "--set", "eval.early_stop.patience=1", "--set",
+                          "optimizer.schedule={ type = \"plateau\", patience = 1, factor = "
+                          "0.5, min = 0.25 }"},
+                         kJson));
+  };
+  const Ended whole = train("whole", "40");
+  INFO(whole.out << whole.err);
+  REQUIRE(whole.status == 0);
+  CHECK(summary(whole)["stopped_early"] == true);
+  const std::string events = read_text(dir / "whole/events.jsonl");
+  CHECK(events.find("the learning rate is now 0.5 times") != std::string::npos);
+  CHECK(events.find("the learning rate is now 0.25 times") != std::string::npos);
+  CHECK(events.find("\"rate_reductions\":1") != std::string::npos);
+  CHECK(events.find("\"rate_reductions\":2") != std::string::npos);
+  CHECK(events.find("\"rate_reductions\":3") == std::string::npos);
+  // A chief that starts after the last reduction decides from the history of the run.
+  const size_t epochs = summary(whole)["evaluations"].size();
+  REQUIRE(train("parts", std::to_string(epochs - 1)).status == 0);
+  const Ended rest = train("parts", "40");
+  REQUIRE(rest.status == 0);
+  CHECK(read_text(dir / "parts/events.jsonl").find("\"rate_reductions\":2") != std::string::npos);
+}
+
 TEST_CASE("a model that predicts worse than a constant is reported as such", "[integration]") {
   const ScratchDir dir;
   REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status ==

@@ -75,10 +75,12 @@ type = "adam"
 learning_rate = 0.001
 beta1 = 0.5
 beta2 = 0.75
+schedule = { type = "inverse_sqrt", warmup_steps = 8 }
 [[optimizer.rules]]
 variables = "count/*"
 type = "sgd"
 learning_rate = 4.656612873077392578125e-10
+schedule = "constant"
 )";
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/model/graph.h"
+#include "shared/optim/schedule.h"
 #include "worker/runtime/shard_read.h"
 
 namespace downpour::sim {
@@ -231,12 +232,15 @@ Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& t
   return table_variables;
 }
 
-/// Returns the learning rate of a partition's step, including Adam's bias correction.
+/// Returns the learning rate of a partition's step, including its schedule and Adam's bias
+/// correction.
 double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
   const OptimizerSpec& o = table_variable.optimizer;
-  if (table_variable.slots == 0) return double(o.learning_rate);
+  const double rate =
+      double(o.learning_rate) * optim::schedule_factor(o.schedule, step, /*reductions=*/0);
+  if (table_variable.slots == 0) return rate;
   const double b1 = double(o.beta1), b2 = double(o.beta2), t = double(step);
-  return double(o.learning_rate) * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
+  return rate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
 }
 
 /// Applies a step to one weight. `at` is its index among the variable's weights in a stored row.

@@ -44,7 +44,8 @@ bool Leases::accept(int64_t now_ns, RequestId request, const wire::LeaseGrant& g
 bool Leases::renew(const wire::Lease& lease) {
   Shard* held = find(lease);
   if (held == nullptr || held->lease.quarantined_batches != lease.quarantined_batches ||
-      held->lease.single_step != lease.single_step)
+      held->lease.single_step != lease.single_step ||
+      held->lease.rate_reductions != lease.rate_reductions)
     return false;
   defended(Defence::kWorkerGrantSame);
   held->lease.attempt = std::max(held->lease.attempt, lease.attempt);

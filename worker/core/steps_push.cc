@@ -54,7 +54,8 @@ void Steps::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
                  .sections = message.wire_sections(),
                  .metrics = slot.sums,
                  .step = slot.step,
-                 .replica = slot.lease.replica};
+                 .replica = slot.lease.replica,
+                 .rate_reductions = slot.lease.rate_reductions};
     part.values = slot.gradients[m];
     slot.pushes.push_back(std::move(part));
     send_push(now_ns, slot, slot.pushes.back(), fx);
@@ -79,7 +80,8 @@ void Steps::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   wire::Push base{.worker = config_.incarnation,
                   .batch = slot.batch_id,
                   .step = slot.step,
-                  .replica = slot.lease.replica};
+                  .replica = slot.lease.replica,
+                  .rate_reductions = slot.lease.rate_reductions};
   if (slot.is_end()) {
     const Leases::Shard* shard = leases_.find(slot.lease);
     DP_CHECK(shard != nullptr && shard->end);

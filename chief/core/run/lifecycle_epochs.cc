@@ -5,8 +5,10 @@
 
 #include "chief/core/cluster/ps_cores.h"
 #include "chief/core/run/lifecycle.h"
+#include "chief/core/run/selection.h"
 #include "chief/core/work/account.h"
 #include "shared/base/defence.h"
+#include "shared/optim/schedule.h"
 
 namespace downpour::chief {
 
@@ -49,14 +51,20 @@ bool Lifecycle::open_epoch(Turn& turn) {
   rounds_.forget_void();
   clocks_.begin_pass(turn.now_ns());
   step_commits_.begin_pass(turn.now_ns());
+  // A function of earlier evaluations, so a repeated epoch has the same learning rate.
+  const uint32_t reductions =
+      plateau_after(config_.job, history_.evaluations(), history_.epoch()).reductions;
   const bool opened = open_pass(turn, {.purpose = wire::Purpose::kTrain,
                                        .shard = {history_.epoch(), 0},
-                                       .plan_hash = config_.plan_hash});
+                                       .plan_hash = config_.plan_hash,
+                                       .rate_reductions = reductions});
   if (!opened) return false;
-  turn.log(turn.event("epoch")
-               .add("epoch", history_.epoch())
-               .add("shards", pass_.table().shard_count())
-               .add("bytes", pass_.bytes_total()));
+  JsonLine line = turn.event("epoch")
+                      .add("epoch", history_.epoch())
+                      .add("shards", pass_.table().shard_count())
+                      .add("bytes", pass_.bytes_total());
+  if (reductions > 0) line.add("rate_reductions", reductions);
+  turn.log(line);
   return true;
 }
 
@@ -114,8 +122,19 @@ void Lifecycle::end_evaluation(Turn& turn) {
                .add("epochs", evaluation.epochs_trained)
                .add("read", evaluation.counts.read)
                .add("applied", evaluation.counts.applied));
+  const uint32_t epochs = evaluation.epochs_trained;
+  const uint32_t before = plateau_after(config_.job, history_.evaluations(), epochs).reductions;
   history_.add(evaluation);
   turn.emit(EvalDone{std::move(evaluation)});
+  const uint32_t after = plateau_after(config_.job, history_.evaluations(), epochs).reductions;
+  if (after > before && config_.mode == wire::Purpose::kTrain) {
+    const ScheduleSpec& schedule = *plateau_schedule(config_.job);
+    const double factor =
+        optim::schedule_factor(schedule, std::max<uint64_t>(schedule.warmup_steps, 1), after);
+    turn.notice(NoticeLevel::kInfo, str("the evaluation loss has not improved for ",
+                                        schedule.patience, " epochs: the learning rate is now ",
+                                        factor, " times the initial one (optimizer.schedule)"));
+  }
   if (config_.mode == wire::Purpose::kEval) return begin_stop(turn, {});
   end_epoch(turn);
 }

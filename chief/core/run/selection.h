@@ -17,9 +17,27 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation);
 /// if no evaluation has a finite loss.
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
 
+/// How the schedule `plateau` continues after some evaluations.
+struct Plateau {
+  uint32_t reductions = 0;  // of the learning rate so far
+  uint32_t waited = 0;      // evaluations since the last improvement or reduction
+  bool at_min = false;      // no reduction is left
+};
+
+/// Returns the job's schedule of type `plateau`, the first one if several variables have one; null
+/// if there is none.
+const ScheduleSpec* plateau_schedule(const Job& job);
+
+/// Returns the state of the job's plateau schedule after the evaluations of at most `epochs`
+/// trained epochs; all 0 without such a schedule. The rate is reduced after `patience` evaluations
+/// in a row whose loss is not below (1 - min_delta) times the lowest loss before. Source: PyTorch's
+/// ReduceLROnPlateau with threshold_mode "rel".
+Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs);
+
 /// Returns true if none of the last `eval.early_stop.patience` evaluations improves on the best one
 /// before them. False if patience is 0. Source: Prechelt 1998, "Early Stopping - But When?",
-/// criterion UP, with the best loss so far in place of the previous one.
+/// criterion UP, with the best loss so far in place of the previous one. With a plateau schedule,
+/// only evaluations after its last reduction count.
 bool stops_early(const Job& job, const std::vector<Evaluation>& evaluations);
 
 }  // namespace downpour::chief

@@ -22,6 +22,7 @@ std::string lease_text(const wire::Lease& l) {
   if (l.first_batch > 0) text += str(" first_batch=", l.first_batch);
   if (l.evaluation > 0) text += str(" evaluation=", l.evaluation);
   if (l.single_step) text += " careful";
+  if (l.rate_reductions > 0) text += str(" reductions=", l.rate_reductions);
   for (const uint32_t batch : l.quarantined_batches) text += str(" without=", batch);
   return text;
 }

@@ -91,6 +91,12 @@ class Story {
     if (config_.job.train.steps > 0) config_.job.train.epochs = kEpochsMax;
     config_.job.eval.early_stop.patience = uint32_t(c.number("patience", 0));
     config_.job.eval.keep_best = c.has("keep_best");
+    if (c.values.contains("plateau")) {
+      config_.job.optimizer.schedule = {.type = ScheduleType::kPlateau,
+                                        .factor = 0.5F,
+                                        .patience = uint32_t(c.number("plateau")),
+                                        .min = 0.25F};
+    }
     config_.job.train.quarantine = c.has("quarantine");
     if (c.values.contains("staleness")) {
       config_.job.train.mode = TrainMode::kBounded;

@@ -278,5 +278,25 @@ TEST_CASE("keys that were made to collide do not slow down a step", "[ps][core]"
   CHECK(ps.weight(unmix64(0)) == -1.0F);
 }
 
+TEST_CASE("a step counts once for a schedule, and has the reductions of its leases", "[ps][core]") {
+  PsConfig config = sync_config(2);
+  config.tables[0].table_variables[0].optimizer.schedule = {
+      .type = ScheduleType::kPlateau, .warmup_steps = 2, .factor = 0.5F, .min = 0.1F};
+  SyncHarness ps(config);
+  const auto stage = [&](uint32_t replica, uint32_t batch, uint32_t reductions) {
+    wire::Push push = ps.part(replica, batch, batch + 1, 1);
+    push.rate_reductions = reductions;
+    ps.step(9 + replica, push, keys_of({3}), rows_of(1, 1.0F));
+  };
+  stage(0, 0, 0);
+  stage(1, 0, 0);
+  ps.commit(1, {kPartA, kPartB});
+  CHECK(ps.weight(3) == -1.0F);  // the first of two steps of warm-up, with the sum 2
+  stage(0, 1, 1);
+  stage(1, 1, 1);
+  ps.commit(2, {{0, {0, 0, 1}}, {1, {0, 1, 1}}});
+  CHECK(ps.weight(3) == -2.0F);  // the full rate, reduced once
+}
+
 }  // namespace
 }  // namespace downpour::ps

@@ -29,6 +29,22 @@ struct PsHarness {
     }
     step(kChiefPeer, adopt);
   }
+  /// Begins with these images instead of empty partitions.
+  PsHarness(const PsConfig& config, std::vector<checkpoint::PartitionImage> images) : core(config) {
+    wire::Adopt adopt{.ownership_generation = {1, 1}, .folder = "checkpoint"};
+    for (const checkpoint::PartitionImage& image : images) {
+      adopt.partitions.push_back(image.partition);
+      adopt.images.push_back({.partition = image.partition, .file = "a"});
+      all.insert(image.partition);
+    }
+    step(kChiefPeer, adopt);
+    REQUIRE(effects.loads.size() == 1);
+    const uint64_t load = effects.loads[0].id;
+    effects.clear();
+    core.on_loaded(load, std::move(images), effects);
+    REQUIRE(effects.sends.size() == 1);
+    CHECK(std::get<wire::Adopted>(effects.sends[0].message.body).ok);
+  }
   /// Sends one message through the codec, over a connection that proves `key`. Returns the last
   /// message that the core sends in answer.
   wire::Message step(PeerKey from, wire::Body body, Bytes keys = {}, Bytes values = {},

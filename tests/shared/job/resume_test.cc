@@ -141,6 +141,7 @@ class KeyCollector {
   void interval(const char* name, Interval& value) { text(name, value); }
   void counts(const char* name, std::vector<uint32_t>& value) { text(name, value); }
   void init(const char* name, std::optional<InitSpec>& value) { text(name, value); }
+  void schedule(const char* name, ScheduleSpec& value) { text(name, value); }
   void source(const char* name, SourceSpec& value) { text(name, value); }
   void shuffle(const char* name, std::string& value) { text(name, value); }
   void fields(const char* name, std::vector<FieldSpec>& value) { text(name, value); }

@@ -63,14 +63,14 @@ train     = { epochs = 5, mode = "sync", replicas = 4, global_batch_size = 256 }
 data      = { source = "/mnt/shared/part-*.csv", header = true, cache = "memory" }
 model     = { preset = "wide_deep", target = "label" }
 optimizer.type     = "adam"
-optimizer.schedule = { type = "cosine", warmup_steps = 500 }
+optimizer.schedule = { type = "cosine", warmup_steps = 500, decay_steps = 20000 }
 optimizer.clip     = { norm = 1.0 }
 train     = { epochs = 5, mode = "sync", replicas = 2, batch_size = 64 }
 # `discover` also takes "slurm" and "jobset". A key that both the job file and the environment set
 # must have the same value.
 cluster   = { discover = "tf_config", ps = "in_workers", keys = "keys/" }
 )toml",
-     "optimizer.schedule"},
+     "optimizer.clip"},
     {R"toml(# 11 model averaging
 # Replicas train alone for sync_every steps. Then each continues from the mean of their variables,
 # weighted by records.

@@ -94,6 +94,7 @@ class RandomMessages {
     }
     out.single_step = coin();
     out.replica = number();
+    out.rate_reductions = number();
     return out;
   }
   plan::FileInfo file() {
@@ -210,6 +211,7 @@ class RandomMessages {
     out.metrics = list([&] { return sums(); });
     if (out.sections.empty() && !out.end) out.quarantined = coin();
     out.batches_quarantined = number();
+    out.rate_reductions = number();
     return out;
   }
 

@@ -60,5 +60,69 @@ TEST_CASE("training stops after `patience` evaluations without a new lowest loss
   CHECK_FALSE(stops_early(job_with(0), evaluations_of({0.5, 0.6, 0.7, 0.8})));
 }
 
+/// Returns a job whose plateau schedule may reduce the rate twice, each time after two evaluations.
+Job job_with_plateau(uint32_t early_stop_patience) {
+  Job job = job_with(early_stop_patience);
+  job.optimizer.schedule = {.type = ScheduleType::kPlateau,
+                            .factor = 0.5F,
+                            .patience = 2,
+                            .min_delta = 0.1F,
+                            .min = 0.25F};
+  return job;
+}
+
+TEST_CASE("a plateau reduces the rate after `patience` evaluations without improvement",
+          "[chief][core]") {
+  const Job job = job_with_plateau(0);
+  const auto reductions = [&](const std::vector<double>& losses) {
+    return plateau_after(job, evaluations_of(losses), UINT32_MAX).reductions;
+  };
+  CHECK(reductions({}) == 0);
+  CHECK(reductions({0.5, 0.6}) == 0);
+  CHECK(reductions({0.5, 0.6, 0.6}) == 1);
+  CHECK(reductions({0.5, 0.6, 0.4, 0.6}) == 0);
+  CHECK(reductions({1.0, 0.95, 0.91}) == 1);  // less than min_delta below the lowest loss
+  CHECK(reductions({0.5, NAN, INFINITY}) == 1);
+  CHECK(reductions({NAN, NAN, 0.5}) == 1);
+  CHECK(reductions({0.5, 0.6, 0.6, 0.6}) == 1);  // the wait begins again
+  CHECK(reductions({0.5, 0.6, 0.6, 0.4, 0.6, 0.6}) == 2);
+  CHECK(reductions({0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6}) == 2);  // the smallest factor
+  CHECK(plateau_after(job_with(2), evaluations_of({0.5, 0.6, 0.6}), UINT32_MAX).reductions == 0);
+}
+
+TEST_CASE("the reductions of an epoch depend only on evaluations of earlier epochs",
+          "[chief][core]") {
+  const Job job = job_with_plateau(0);
+  const std::vector<Evaluation> evaluations = evaluations_of({0.5, 0.6, 0.6, 0.6, 0.6, 0.7});
+  const uint32_t want[] = {0, 0, 0, 1, 1, 2, 2};
+  for (uint32_t epoch = 0; epoch < 7; ++epoch) {
+    INFO("epoch " << epoch);
+    CHECK(plateau_after(job, evaluations, epoch).reductions == want[epoch]);
+  }
+}
+
+TEST_CASE("with a plateau, training stops after `patience` evaluations at the smallest rate",
+          "[chief][core]") {
+  const Job job = job_with_plateau(1);
+  CHECK_FALSE(stops_early(job, evaluations_of({0.5, 0.6, 0.6})));
+  CHECK_FALSE(stops_early(job, evaluations_of({0.5, 0.6, 0.6, 0.6, 0.6})));
+  CHECK(stops_early(job, evaluations_of({0.5, 0.6, 0.6, 0.6, 0.6, 0.6})));
+  CHECK_FALSE(stops_early(job, evaluations_of({0.5, 0.6, 0.6, 0.6, 0.6, 0.4})));
+  CHECK_FALSE(stops_early(job_with_plateau(0), evaluations_of(std::vector<double>(50, 0.5))));
+}
+
+TEST_CASE("the plateau of a rule counts, and the slowest one decides about the end",
+          "[chief][core]") {
+  Job job = job_with(1);
+  job.optimizer_rules.resize(2);
+  job.optimizer_rules[1].optimizer.schedule = job_with_plateau(0).optimizer.schedule;
+  const std::vector<Evaluation> evaluations = evaluations_of({0.5, 0.6, 0.6, 0.6, 0.6, 0.6});
+  CHECK(plateau_after(job, evaluations, UINT32_MAX).reductions == 2);
+  CHECK(stops_early(job, evaluations));
+  job.optimizer_rules[0].optimizer.schedule = job.optimizer_rules[1].optimizer.schedule;
+  job.optimizer_rules[0].optimizer.schedule.min = 0.125F;
+  CHECK_FALSE(stops_early(job, evaluations));
+}
+
 }  // namespace
 }  // namespace downpour::chief
