@@ -190,6 +190,17 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     chosen.optimizer_rules.clear();
     chosen.model.options.own_optimizer = true;
   }
+  const auto sets = [&](const char* key, const auto& wanted) {
+    return std::ranges::any_of(overrides, [&](const Override& override) {
+      return override.key == key && wanted(unquoted(override.value));
+    });
+  };
+  const auto is_zero = [](const std::string& text) {
+    return std::strtod(text.c_str(), nullptr) == 0;
+  };
+  const auto is_given = [](const std::string& text) { return !text.empty(); };
+  if (sets("eval.holdout", is_zero) && !sets("eval.source", is_given))
+    chosen.optimizer.schedule = {};  // it needs evaluations
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed));

@@ -448,6 +448,22 @@ Result<void> expand_preset(Job& job) {
   return {};
 }
 
+constexpr uint64_t kManyRecords = 1'000'000;
+
+/// Sets the model and the training of a regression. A squared loss improves as long as the learning
+/// rate is reduced, and with more weights than the logistic loss of as many records. Small batches
+/// give a small file enough steps.
+void set_up_regression(Job& job, const FileFacts& facts) {
+  PresetOptions& options = job.model.options;
+  options.loss = "squared";
+  if (facts.records_estimated > kManyRecords) return;
+  options.bins = 32;
+  options.units = {256, 128};
+  if (facts.records_estimated <= kManyRecords / 20) job.train.batch_size = 64;
+  job.optimizer.schedule = {
+      .type = ScheduleType::kPlateau, .factor = 0.3F, .patience = 3, .min = 0.03F};
+}
+
 /// Returns true if a target has one column. `target` is null if no field has that name; validate()
 /// rejects the job later.
 bool has_one_column(const FieldSpec* target) {
@@ -481,7 +497,6 @@ Result<void> complete_job(Job& job) {
 }
 
 Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
-  constexpr uint64_t kManyRecords = 1'000'000;
   constexpr double kScaledMax = 10;  // products of larger values are too large for a machine
   Job job;
   std::filesystem::path path(facts.path);
@@ -520,7 +535,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   } else if (categories || numbers || facts.classes != 2) {
     job.model.preset = "wide_deep";
     options.bins = 16;
-    if (facts.classes == 0) options.loss = "squared";
+    if (facts.classes == 0) set_up_regression(job, facts);
     if (facts.classes > 2) options.loss = "softmax_cross_entropy", options.classes = facts.classes;
     if (facts.classes <= 2) options.offset = Learned{.open = true};
     options.own_optimizer = true;
@@ -541,7 +556,9 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   // and an object only with a request for each.
   if (!compressed && !is_object_path(facts.path)) job.data.interleave.cycle = 64;
   job.eval.holdout = 0.1;
-  job.eval.early_stop.patience = facts.records_estimated > kManyRecords ? 2 : 5;
+  job.eval.early_stop.patience = facts.records_estimated > kManyRecords ? 2
+                                 : facts.classes == 0                   ? 3
+                                                                        : 5;
   job.eval.keep_best = true;
   return job;
 }

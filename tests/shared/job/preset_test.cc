@@ -477,5 +477,21 @@ TEST_CASE("the model for a file without a job depends on the file's contents", "
   CHECK(*back == regression);
 }
 
+TEST_CASE("a regression without a job reduces its learning rate at a plateau", "[job][preset]") {
+  FileFacts facts = facts_of(DataFormat::kLibsvm, 0);
+  facts.records_estimated = 20'000;
+  const Job small = job_for_file(facts, "/home");
+  CHECK(small.optimizer.schedule.type == ScheduleType::kPlateau);
+  CHECK(small.train.batch_size == 64);
+  CHECK(small.eval.early_stop.patience == 3);
+  facts.records_estimated = 200'000;
+  CHECK(job_for_file(facts, "/home").train.batch_size == 512);
+  CHECK(job_for_file(facts, "/home").optimizer.schedule.given());
+  facts.records_estimated = 20'000'000;
+  CHECK_FALSE(job_for_file(facts, "/home").optimizer.schedule.given());
+  facts.classes = 2;
+  CHECK_FALSE(job_for_file(facts, "/home").optimizer.schedule.given());
+}
+
 }  // namespace
 }  // namespace downpour
