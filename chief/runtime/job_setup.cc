@@ -102,6 +102,26 @@ ModelSpec model_of(std::span<const Override> overrides) {
   return model;
 }
 
+/// Removes from a chosen job what does not fit the overrides.
+void make_way(std::span<const Override> overrides, const ModelSpec& given, Job& chosen) {
+  const auto sets = [&](const char* key, const auto& wanted) {
+    return std::ranges::any_of(overrides, [&](const Override& override) {
+      return override.key == key && wanted(unquoted(override.value));
+    });
+  };
+  const bool other_type = sets("optimizer.type", [](const auto& type) { return type != "ftrl"; });
+  if (other_type || (!given.preset.empty() && given.preset != chosen.model.preset)) {
+    // The optimizer fits no other preset, and another type of optimizer has other options.
+    chosen.optimizer = {.schedule = chosen.optimizer.schedule};
+    chosen.optimizer_rules.clear();
+    chosen.model.options.own_optimizer = true;
+  }
+  const auto is_zero = [](const auto& text) { return std::strtod(text.c_str(), nullptr) == 0; };
+  const auto is_given = [](const auto& text) { return !text.empty(); };
+  if (sets("eval.holdout", is_zero) && !sets("eval.source", is_given))
+    chosen.optimizer.schedule = {};  // it needs evaluations
+}
+
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
 
 }  // namespace
@@ -181,26 +201,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   const std::string here = fs::current_path(error).string();
   // Print the generated job and load it with the overrides, like a job of the user.
   Job chosen = job_for_file(facts, here);
-  const bool other_type = std::ranges::any_of(overrides, [](const Override& override) {
-    return override.key == "optimizer.type" && unquoted(override.value) != "ftrl";
-  });
-  if (other_type || (!model.preset.empty() && model.preset != chosen.model.preset)) {
-    // The optimizer fits no other preset, and another type of optimizer has other options.
-    chosen.optimizer = {};
-    chosen.optimizer_rules.clear();
-    chosen.model.options.own_optimizer = true;
-  }
-  const auto sets = [&](const char* key, const auto& wanted) {
-    return std::ranges::any_of(overrides, [&](const Override& override) {
-      return override.key == key && wanted(unquoted(override.value));
-    });
-  };
-  const auto is_zero = [](const std::string& text) {
-    return std::strtod(text.c_str(), nullptr) == 0;
-  };
-  const auto is_given = [](const std::string& text) { return !text.empty(); };
-  if (sets("eval.holdout", is_zero) && !sets("eval.source", is_given))
-    chosen.optimizer.schedule = {};  // it needs evaluations
+  make_way(overrides, model, chosen);
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed));

@@ -10,7 +10,7 @@
 namespace downpour::ps {
 namespace {
 
-constexpr uint32_t kBatches = 12;
+constexpr uint32_t kTrained = 12;
 
 PsConfig config_with(const OptimizerSpec& optimizer) {
   PsConfig config = small_config();
@@ -75,9 +75,9 @@ TEST_CASE("a schedule reaches every optimizer, in embeddings and in dense variab
     const OptimizerSpec optimizer =
         scheduled(info.type, {.type = ScheduleType::kCosine, .warmup_steps = 3, .decay_steps = 6});
     PsHarness ps(config_with(optimizer));
-    for (uint32_t batch = 0; batch < kBatches; ++batch) push_batch(ps, batch);
-    CHECK(weights_of(ps) == expected(optimizer, kBatches));
-    CHECK(weights_of(ps) != expected(info.defaults, kBatches));
+    for (uint32_t batch = 0; batch < kTrained; ++batch) push_batch(ps, batch);
+    CHECK(weights_of(ps) == expected(optimizer, kTrained));
+    CHECK(weights_of(ps) != expected(info.defaults, kTrained));
   }
 }
 
@@ -85,12 +85,12 @@ TEST_CASE("a duplicate part does not advance a schedule", "[ps][core]") {
   const OptimizerSpec optimizer =
       scheduled(OptimizerType::kSgd, {.type = ScheduleType::kStep, .decay_steps = 2});
   PsHarness ps(config_with(optimizer));
-  for (uint32_t batch = 0; batch < kBatches; ++batch) {
+  for (uint32_t batch = 0; batch < kTrained; ++batch) {
     push_batch(ps, batch);
     push_batch(ps, batch);
     push_batch(ps, batch / 2);
   }
-  CHECK(weights_of(ps) == expected(optimizer, kBatches));
+  CHECK(weights_of(ps) == expected(optimizer, kTrained));
 }
 
 TEST_CASE("a restored partition continues its schedule", "[ps][core]") {
@@ -105,8 +105,8 @@ TEST_CASE("a restored partition continues its schedule", "[ps][core]") {
     for (uint32_t p = 0; p < 4; ++p)
       images.push_back(before.core.partitions().export_image(PartitionId(p)));
     PsHarness after(config, std::move(images));
-    for (uint32_t batch = 7; batch < kBatches; ++batch) push_batch(after, batch);
-    CHECK(weights_of(after) == expected(optimizer, kBatches));
+    for (uint32_t batch = 7; batch < kTrained; ++batch) push_batch(after, batch);
+    CHECK(weights_of(after) == expected(optimizer, kTrained));
   }
 }
 
