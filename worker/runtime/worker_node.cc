@@ -279,7 +279,7 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
               shards > 0 ? shards : std::min(std::clamp(4 * threads, 8U, 16U), memory.shards_max),
           .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256,
           .bytes = memory.batch_bytes,
-          .processors = allowed_cpus()});
+          .processors = options_.process.cpus});
   const auto wake = [this] { transport_.wake(); };
   readers_ = engines_->make_readers(std::move(readers), wake);
   compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);
