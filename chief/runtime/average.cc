@@ -35,19 +35,31 @@ Error differs_from(const RunModel& part, const RunModel& first, std::string what
 
 Result<RunModel> open_part(Storage& storage, const std::string& run_dir,
                            std::vector<std::string>& notes) {
-  RunModel part{.run_dir = run_dir};
-  DP_TRY(part.manifest, checkpoint::load_model(storage, run_dir, &notes));
-  DP_TRY(part.job, job_from_toml(part.manifest.job, run_dir));
-  for (const checkpoint::EpochRecord& epoch : part.manifest.epochs)
-    part.records += epoch.counts.applied;
-  if (part.records == 0) {
-    return Error{ErrorCode::kNoInput, "the checkpoint contains no complete epoch", run_dir,
-                 "train the run for an epoch, or leave it out"};
+  DP_TRY(checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, &notes));
+  DP_TRY(Job job, job_from_toml(manifest.job, run_dir));
+  uint64_t records = 0;
+  for (const checkpoint::EpochRecord& epoch : manifest.epochs) records += epoch.counts.applied;
+  if (records == 0) {
+    const bool begun = manifest.id == kWarmStartCheckpoint;
+    return Error{ErrorCode::kNoInput,
+                 begun ? "the run is a start or an average, without an epoch of its own"
+                       : "the checkpoint contains no complete epoch",
+                 run_dir, "train the run for an epoch, or leave it out"};
   }
-  return part;
+  return RunModel{run_dir, std::move(manifest), std::move(job), records};
 }
 
-/// Checks that weights at the same place of both models mean the same.
+/// Returns the layers of a model without the settings that matter only in training.
+std::vector<LayerSpec> layers_of(const Job& job) {
+  std::vector<LayerSpec> layers = job.model.layers;
+  for (LayerSpec& layer : layers) {
+    if (layer.type != "dropout") layer.dropout = 0;
+    layer.init.reset();
+  }
+  return layers;
+}
+
+/// Checks that corresponding weights of both models have the same meaning.
 Result<void> check_same(const RunModel& part, const RunModel& first) {
   if (auto same = check_warm_start(part.manifest, first.manifest.tables, first.manifest.partitions,
                                    /*slots=*/true);
@@ -56,6 +68,10 @@ Result<void> check_same(const RunModel& part, const RunModel& first) {
                  str("average only runs of one job; `this job` is that of ", first.run_dir),
                  "DP-2110"};
   }
+  const std::vector<OutputSpec>& outputs = part.job.model.outputs;
+  if (layers_of(part.job) != layers_of(first.job) ||
+      outputs.size() != first.job.model.outputs.size())
+    return differs_from(part, first, "the model", "average only runs of one job");
   if (part.job.seed != first.job.seed)
     return differs_from(part, first, "`seed`", "train all runs with the same seed");
   const char* const same_start =
@@ -65,10 +81,11 @@ Result<void> check_same(const RunModel& part, const RunModel& first) {
     if (other == nullptr || !(*other == field))
       return differs_from(part, first, str("field `", field.name, "`"), same_start);
   }
-  for (size_t o = 0; o < first.job.model.outputs.size(); ++o) {
-    OutputSpec is = part.job.model.outputs[o];
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    OutputSpec is = outputs[o];
     const OutputSpec& was = first.job.model.outputs[o];
     is.offset = was.offset;
+    is.metrics = was.metrics;
     if (!(is == was)) return differs_from(part, first, str("output `", was.name, "`"), same_start);
   }
   return {};
@@ -114,6 +131,8 @@ Result<Averaged> average_runs(Storage& storage, std::span<const std::string> run
     averaged.parts.push_back({str(part.manifest.id), part.records, shares.back()});
   }
 
+  // Of an attempt that was interrupted.
+  DP_TRY_VOID(storage.remove(checkpoint::manifest_path(run_dir, kWarmStartCheckpoint)));
   checkpoint::Manifest mean = parts.front().manifest;
   DP_TRY(checkpoint::ImageFileWriter writer,
          checkpoint::ImageFileWriter::create(

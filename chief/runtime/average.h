@@ -23,10 +23,10 @@ struct Averaged {
 };
 
 /// Writes the mean of the models in `runs` to the new folder `run_dir`, in proportion to the
-/// records that each has applied; see checkpoint::average(). Takes the best checkpoint of a run if
-/// it keeps one (`eval.keep_best`), otherwise its newest. `run_dir` then is the folder of a run
-/// without epochs, for evaluations, predictions and warm starts. Its job is that of the first run.
-/// The learned offset of an output is averaged, too.
+/// records that each has applied in its complete epochs; see checkpoint::average(). Takes the best
+/// checkpoint of a run if it keeps one (`eval.keep_best`), otherwise its newest. Afterwards
+/// `run_dir` is a run without epochs. Use it for evaluations, predictions and warm starts. Its job
+/// is that of the first run. The learned offset of an output is averaged, too.
 ///
 /// Errors: kConfig, DP-2110, which names the run and the difference: another model, another seed
 /// (the weights of a hidden layer then do not correspond), or other statistics of a field;

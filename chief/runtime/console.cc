@@ -87,6 +87,7 @@ void Console::show(const ProgressSnapshot& p) {
   const auto stale = staleness_p99(p.staleness);
   const std::string stale_text = stale ? std::to_string(*stale) : "-";
   const double loss = mean_loss(window_, job_);
+  const ShownLoss shown = shown_loss(job_, loss);
   const double auc = first_auc(window_);
   std::string members = format("%u/%u", p.workers_live, p.ps_live);
   if (p.inputs_live > 0) members += format("+%u", p.inputs_live);
@@ -116,9 +117,10 @@ void Console::show(const ProgressSnapshot& p) {
     std::string line = p.epochs == kEpochsMax
                            ? format("epoch %u", p.epoch + 1)
                            : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
-    line += format(" %5s %%  %s ex/s  %s/s read  loss %s", percent_text.c_str(),
+    line += format(" %5s %%  %s ex/s  %s/s read  %s %s", percent_text.c_str(),
                    human_count(records_.per_second).c_str(),
-                   human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str());
+                   human_bytes(uint64_t(read_bytes_.per_second)).c_str(), shown.name,
+                   shown.value.c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
     const std::string inputs = p.inputs_live > 0 ? format(" %u input", p.inputs_live) : "";
     line += format("  staleness %s  eta %s  %u worker%s %u ps%s  %s", stale_text.c_str(),
@@ -132,13 +134,15 @@ void Console::show(const ProgressSnapshot& p) {
     live_shown_ = true;
   } else {
     if (!header_shown_)
-      row("epoch      %    examples       ex/s      read/s     loss      auc  stale      eta  "
-          "workers/ps  bound by");
+      row(
+          format("epoch      %%    examples       ex/s      read/s  %7s      auc  stale      eta  "
+                 "workers/ps  bound by",
+                 shown.name));
     header_shown_ = true;
     row(format("%5u  %5s  %10llu  %9s  %10s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1,
                percent_text.c_str(), static_cast<unsigned long long>(p.records),
                human_count(records_.per_second).c_str(),
-               human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str(),
+               human_bytes(uint64_t(read_bytes_.per_second)).c_str(), shown.value.c_str(),
                number(auc).c_str(), stale_text.c_str(), human_time(eta).c_str(), members.c_str(),
                bound_text(work).c_str()));
   }
@@ -152,11 +156,11 @@ void Console::show(const EpochDone& done) {
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson)
     return json({{"event", "epoch"}, {"account", to_json(done.account, job_)}});
-  row(format("epoch %u  trained  loss %s  %s; identical at every partition  %s%s",
-             done.account.epoch + 1, number(mean_loss(trained_metrics(done.account), job_)).c_str(),
-             counts_text(done.account.counts).c_str(),
-             human_time(seconds_of(done.account.wall_ns)).c_str(),
-             partial_text(done.account).c_str()));
+  const ShownLoss shown = shown_loss(job_, mean_loss(trained_metrics(done.account), job_));
+  row(format(
+      "epoch %u  trained  %s %s  %s; identical at every partition  %s%s", done.account.epoch + 1,
+      shown.name, shown.value.c_str(), counts_text(done.account.counts).c_str(),
+      human_time(seconds_of(done.account.wall_ns)).c_str(), partial_text(done.account).c_str()));
 }
 
 void Console::show(const EvalDone& done) {

@@ -91,7 +91,7 @@ std::string unquoted(const std::string& value) {
   return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
-/// Returns the model as far as the overrides give it.
+/// Returns the model settings among the overrides.
 ModelSpec model_of(std::span<const Override> overrides) {
   ModelSpec model;
   for (const auto& [key, value, origin, if_absent] : overrides) {
@@ -102,15 +102,24 @@ ModelSpec model_of(std::span<const Override> overrides) {
   return model;
 }
 
-/// Removes from a chosen job what does not fit the overrides.
-void make_way(std::span<const Override> overrides, const ModelSpec& given, Job& chosen) {
+/// Removes the settings of the chosen job that contradict the overrides.
+void drop_conflicts(std::span<const Override> overrides, const ModelSpec& given, Job& chosen) {
   const auto sets = [&](const char* key, const auto& wanted) {
     return std::ranges::any_of(overrides, [&](const Override& override) {
       return override.key == key && wanted(unquoted(override.value));
     });
   };
   const bool other_type = sets("optimizer.type", [](const auto& type) { return type != "ftrl"; });
-  if (other_type || (!given.preset.empty() && given.preset != chosen.model.preset)) {
+  const bool other_preset = !given.preset.empty() && given.preset != chosen.model.preset;
+  const auto preset = std::ranges::find(kPresets, given.preset, &PresetInfo::name);
+  if (other_preset && preset != kPresets.end()) {
+    PresetOptions& options = chosen.model.options;
+    if (!preset->has_units) options.units.clear();
+    if (!preset->has_bins) options.bins = 0;
+    if (!preset->has_loss) options.loss.clear();
+    if (!preset->has_classes) options.classes = 0;
+  }
+  if (other_type || other_preset) {
     // The optimizer fits no other preset, and another type of optimizer has other options.
     chosen.optimizer = {.schedule = chosen.optimizer.schedule};
     chosen.optimizer_rules.clear();
@@ -118,8 +127,11 @@ void make_way(std::span<const Override> overrides, const ModelSpec& given, Job& 
   }
   const auto is_zero = [](const auto& text) { return std::strtod(text.c_str(), nullptr) == 0; };
   const auto is_given = [](const auto& text) { return !text.empty(); };
-  if (sets("eval.holdout", is_zero) && !sets("eval.source", is_given))
-    chosen.optimizer.schedule = {};  // it needs evaluations
+  const bool no_evaluations = sets("eval.holdout", is_zero) && !sets("eval.source", is_given);
+  const bool other_schedule = std::ranges::any_of(overrides, [](const Override& override) {
+    return override.key.starts_with("optimizer.schedule");
+  });
+  if (no_evaluations || other_schedule) chosen.optimizer.schedule = {};
 }
 
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
@@ -201,7 +213,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   const std::string here = fs::current_path(error).string();
   // Print the generated job and load it with the overrides, like a job of the user.
   Job chosen = job_for_file(facts, here);
-  make_way(overrides, model, chosen);
+  drop_conflicts(overrides, model, chosen);
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed));

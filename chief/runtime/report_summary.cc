@@ -1,6 +1,7 @@
 #include "chief/runtime/report_summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "chief/core/run/selection.h"
@@ -126,7 +127,8 @@ void print_quarantined(const JobSummary& s, std::FILE* out) {
 /// Prints a row for each epoch; of an evaluation job a line for each evaluation.
 void print_epochs(const Job& job, const JobSummary& s, std::FILE* out) {
   if (!s.epochs.empty()) {
-    std::fprintf(out, "epoch   examples     loss   metrics on the evaluation data\n");
+    std::fprintf(out, "epoch   examples  %7s   metrics on the evaluation data\n",
+                 shown_loss(job, NAN).name);
     for (const EpochAccount& account : s.epochs) {
       std::string evaluated;
       for (const Evaluation& evaluation : s.evaluations) {
@@ -138,7 +140,8 @@ void print_epochs(const Job& job, const JobSummary& s, std::FILE* out) {
         evaluated += "  best";
       std::fprintf(out, "%5u %10llu  %7s   %s\n", account.epoch + 1,
                    static_cast<unsigned long long>(account.counts.applied),
-                   number(mean_loss(trained_metrics(account), job)).c_str(), evaluated.c_str());
+                   shown_loss(job, mean_loss(trained_metrics(account), job)).value.c_str(),
+                   evaluated.c_str());
     }
   } else if (s.mode == wire::Purpose::kEval) {
     for (const Evaluation& evaluation : s.evaluations) {

@@ -115,6 +115,12 @@ const char* loss_name(const OutputSpec& output) {
   return output.loss == "squared" ? "rmse" : "logloss";
 }
 
+ShownLoss shown_loss(const Job& job, double loss) {
+  const std::vector<OutputSpec>& outputs = job.model.outputs;
+  if (outputs.size() != 1 || outputs[0].loss != "squared") return {.value = number(loss)};
+  return {.name = "rmse", .value = number(std::sqrt(loss / double(outputs[0].weight)))};
+}
+
 double shown_constant(const Job& job, size_t output, const Evaluation& evaluation) {
   const double loss = constant_loss(job, output, evaluation).value_or(NAN);
   return job.model.outputs[output].loss == "squared" ? std::sqrt(loss) : loss;

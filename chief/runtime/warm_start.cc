@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shared/checkpoint/average.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
@@ -123,7 +124,9 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
     start.tables = std::move(image.tables);
     if (!from.slots) {
       for (checkpoint::TableImage& table : start.tables) {
-        start_anew(manifest.tables[raw(table.table)], tables[raw(table.table)], table);
+        const TableSpec& spec = manifest.tables[raw(table.table)];
+        DP_TRY_VOID(checkpoint::check_slots(spec, table));
+        start_anew(spec, tables[raw(table.table)], table);
       }
     }
     DP_TRY_VOID(writer.add(start));

@@ -20,19 +20,6 @@ struct Cursor {
   uint64_t key() const { return image->keys[row]; }
 };
 
-Result<void> check_slots(const TableSpec& spec, const TableImage& image) {
-  for (size_t m = 0; m < spec.table_variables.size(); ++m) {
-    const VariableSpec& variable = spec.table_variables[m];
-    const uint32_t wanted = 1 + optim::slot_count(variable.optimizer.type);
-    DP_TRY(const uint32_t stored,
-           stored_copies(spec, m, image.keys, image.table_variables[m].size()));
-    if (stored == wanted) continue;
-    return Error{ErrorCode::kBadData, str("variable ", variable.name, " stores ", stored,
-                                          " floats per weight; its optimizer needs ", wanted)};
-  }
-  return {};
-}
-
 TableImage average_table(const TableSpec& spec, std::vector<Cursor> models) {
   TableImage mean{.table = models.front().image->table};
   mean.table_variables.resize(spec.table_variables.size());
@@ -70,6 +57,19 @@ TableImage average_table(const TableSpec& spec, std::vector<Cursor> models) {
 }
 
 }  // namespace
+
+Result<void> check_slots(const TableSpec& spec, const TableImage& image) {
+  for (size_t m = 0; m < spec.table_variables.size(); ++m) {
+    const VariableSpec& variable = spec.table_variables[m];
+    const uint32_t wanted = 1 + optim::slot_count(variable.optimizer.type);
+    DP_TRY(const uint32_t stored,
+           stored_copies(spec, m, image.keys, image.table_variables[m].size()));
+    if (stored == wanted) continue;
+    return Error{ErrorCode::kBadData, str("variable ", variable.name, " stores ", stored,
+                                          " floats per weight; its optimizer needs ", wanted)};
+  }
+  return {};
+}
 
 Result<PartitionImage> average(std::span<const PartitionImage> images,
                                std::span<const double> shares,

@@ -10,6 +10,10 @@
 
 namespace downpour::checkpoint {
 
+/// Checks that `image` stores as many floats per weight as the optimizers of its table need. The
+/// reader of images does not know how many that is. Error kBadData.
+Result<void> check_slots(const TableSpec& spec, const TableImage& image);
+
 /// Returns the rows of `images`, which are the same partition of several models. Every weight is
 /// the mean of those models that have its row, in proportion to `shares` (one positive number per
 /// model). So a row that only one model has keeps its weights. Optimizer slots are not averaged:

@@ -216,8 +216,16 @@ Result<void> settle_batch(TrainSpec& train, const Origins& origins) {
     return wrong(str("mode \"", traits_of(train.mode).name, "\" has no steps of several batches"),
                  "set train.mode = \"sync\", or set train.batch_size instead");
   }
-  if (origins.contains("train.batch_size"))
-    return wrong("`batch_size` and `global_batch_size` are both given", "remove one of them");
+  // An override wins over a key of the file.
+  const auto in_file = [&](const char* key) {
+    const auto origin = origins.find(key);
+    return origin != origins.end() && origin->second.from.find(':') != std::string::npos;
+  };
+  if (const auto batch = origins.find("train.batch_size"); batch != origins.end()) {
+    if (in_file("train.batch_size") == in_file("train.global_batch_size"))
+      return wrong("`batch_size` and `global_batch_size` are both given", "remove one of them");
+    if (in_file("train.global_batch_size")) return {};
+  }
   const uint64_t replicas = train.replicas.value_or(0);
   if (replicas == 0) return {};  // validate_given() reports it
   if (global % replicas != 0 || global / replicas > kBatchSizeMax) {

@@ -450,9 +450,9 @@ Result<void> expand_preset(Job& job) {
 
 constexpr uint64_t kManyRecords = 1'000'000;
 
-/// Sets the model and the training of a regression. A squared loss improves as long as the learning
-/// rate is reduced, and with more weights than the logistic loss of as many records. Small batches
-/// give a small file enough steps.
+/// Sets the model and the training of a regression. With a squared loss, further reductions of
+/// the learning rate keep helping, and a larger model pays off than with a logistic loss on as many
+/// records. Small batches give a small file enough steps.
 void set_up_regression(Job& job, const FileFacts& facts) {
   PresetOptions& options = job.model.options;
   options.loss = "squared";

@@ -37,6 +37,11 @@ constexpr Rule kRules[] = {
     {"optimizer.type", Frozen::kForRun},
     {"optimizer.rules[].type", Frozen::kForRun},
     {"optimizer.rules[].variables", Frozen::kForRun},
+    // They decide how often the rate was reduced before the epoch.
+    {"optimizer.schedule.patience", Frozen::kInEpoch},
+    {"optimizer.schedule.min_delta", Frozen::kInEpoch},
+    {"optimizer.rules[].schedule.patience", Frozen::kInEpoch},
+    {"optimizer.rules[].schedule.min_delta", Frozen::kInEpoch},
     {"optimizer.*", Frozen::kNever},
     {"train.steps", Frozen::kNever},
     {"train.epochs", Frozen::kNever},

@@ -78,8 +78,8 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
                    "for example units = [64, 32, 1]"));
   DP_TRY_VOID(
       need(!type.has_bins || layer.bins > 0, ".bins", "has no bins", "for example bins = 16"));
-  DP_TRY_VOID(
-      need(!type.has_rate || layer.dropout > 0, ".rate", "has no rate", "for example rate = 0.1"));
+  DP_TRY_VOID(need(!type.has_rate || layer.dropout > 0, ".rate", "has no rate above 0",
+                   "for example rate = 0.1"));
   DP_TRY_VOID(need(!type.needs_units || layer.dropout == 0 || layer.units.size() > 1, ".dropout",
                    "has a dropout, which applies between its sublayers, and has only one sublayer",
                    "add a layer of type dropout that reads it, or remove the key"));

@@ -43,7 +43,9 @@ struct Silu {
 struct Gelu {
   static constexpr float kLinear = 2 * 0.7978845608028654F, kCubic = kLinear * 0.044715F;
   static float value(float x) { return x * sigmoid_fast(x * (kLinear + kCubic * x * x)); }
-  static float backward(float d, float x) {
+  static constexpr float kSaturated = 20;  // beyond it the derivative is 0 or 1
+  static float backward(float d, float at) {
+    const float x = at < -kSaturated ? -kSaturated : at > kSaturated ? kSaturated : at;
     const float s = sigmoid_fast(x * (kLinear + kCubic * x * x));
     return d * (s + x * s * (1.0F - s) * (kLinear + 3 * kCubic * x * x));
   }

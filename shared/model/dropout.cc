@@ -5,8 +5,8 @@
 namespace downpour::model {
 namespace {
 
-/// A 32-bit hash with the multipliers of Wellons' lowbias32, between whose rounds `late` enters. So
-/// two records have unrelated words even if they agree in one half of their seeds. It vectorizes,
+/// A 32-bit hash with the multipliers of Wellons' lowbias32. `late` is mixed in between the rounds,
+/// so two records get unrelated words even if they agree in one half of their seeds. It vectorizes,
 /// which 64-bit multiplications do not on most CPUs.
 inline uint32_t word_of(uint32_t column, uint32_t early, uint32_t late) {
   uint32_t x = column * 0x9e3779b9U + early;

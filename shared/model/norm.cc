@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kEpsilon = 1e-5F;
 
-/// What normalization does to a record: (x - mean) * factor.
+/// The mean and the factor of a record: normalization computes (x - mean) * factor.
 struct Moments {
   float mean = 0.0F, factor = 0.0F;
 };

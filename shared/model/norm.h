@@ -8,10 +8,10 @@
 namespace downpour::model {
 
 /// y = (x - mean) / sqrt(variance + 1e-5) * (1 + scale) + shift, where mean and variance (divided
-/// by width) are those of a record's columns. Storing the scale as its difference from 1 lets it
-/// start at 0, as all variables but kernels do. Shapes:   x, y [rows, width]; scale, shift [width].
-/// Numerics: float32; the variance is the mean of squared differences from the mean.
-/// Source:   Ba, Kiros and Hinton, "Layer Normalization", 2016.
+/// by width) are those of a record's columns. The scale is stored as its difference from 1, so that
+/// it starts at 0 like a bias.
+/// Shapes: x, y [rows, width]; scale, shift [width]. Numerics: float32; the variance is the mean of
+/// squared differences from the mean. Source: Ba, Kiros and Hinton, "Layer Normalization", 2016.
 void normalize(ConstMatrix x, size_t rows, size_t width, const float* scale, const float* shift,
                Matrix y);
 

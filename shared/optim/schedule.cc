@@ -48,8 +48,10 @@ double schedule_factor(const ScheduleSpec& spec, uint64_t step, uint32_t reducti
 }
 
 uint32_t reductions_max(const ScheduleSpec& spec) {
+  // 0.1F * 0.1F is above 0.01F.
+  const double min = double(spec.min) * (1 + 1e-6);
   uint32_t reductions = 0;
-  while (std::pow(double(spec.factor), double(reductions)) > double(spec.min)) ++reductions;
+  while (std::pow(double(spec.factor), double(reductions)) > min) ++reductions;
   return reductions;
 }
 

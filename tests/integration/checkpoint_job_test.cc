@@ -325,6 +325,15 @@ TEST_CASE(
   CHECK(other.status == 78);
   CHECK(other.err.find("`seed` differs") != std::string::npos);
   CHECK(other.err.find("runs/other") != std::string::npos);
+  summary(dir, {"train", dir / "part0.toml", "--set", "model.preset=linear_regression", "--set",
+                "name=squared", "--set", "run_dir=" + dir / "runs/squared"});
+  const Ended squared = downpour(
+      dir, {"average", dir / "runs/all", dir / "runs/squared", "--out", dir / "runs/mixed"});
+  CHECK(squared.status == 78);
+  CHECK(squared.err.find("differs from that of") != std::string::npos);
+  const Ended twice =
+      downpour(dir, {"average", dir / "runs/all", dir / "runs/mean", "--out", dir / "runs/mixed"});
+  CHECK(twice.err.find("without an epoch of its own") != std::string::npos);
 }
 
 }  // namespace downpour::testing

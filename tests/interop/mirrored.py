@@ -115,7 +115,32 @@ def main():
         exp = np.exp(logits(layers(arrays(run)), x, lambda v: np.maximum(v, 0), np.matmul))
         predicted = np.loadtxt(downpour("predict", run, "--data", FOLDER / "data", "--quiet").splitlines())
         check(f"{name}: predictions of the exported model", np.abs(exp / exp.sum(1, keepdims=True) - predicted).max(), 1e-5)
+    check_keys(rng)
     return 1 if failed else 0
+
+
+def check_keys(rng):
+    """Trains on libsvm lines with 40 features, and computes the predictions from the exported rows of the keys."""
+    width, lines = 40, []
+    for _ in range(500):
+        features = np.sort(rng.choice(np.arange(1, width + 1), 5, replace=False))
+        label = int(rng.random() < 1 / (1 + np.exp(features.mean() / 10 - 2)))
+        lines.append((label, features))
+    (FOLDER / "rows.svm").write_text("".join(f"{label} " + " ".join(f"{i}:1" for i in features) + "\n" for label, features in lines))
+    job = FOLDER / "keys.toml"
+    job.write_text("""
+data = { source = "rows.svm", format = "libsvm" }
+model = { preset = "logistic_regression", offset = "auto" }
+optimizer = { type = "ftrl", learning_rate = 0.3 }
+train = { epochs = 3, batch_size = 25 }
+""")
+    downpour("train", job, "--fresh", "--quiet")
+    model = arrays(FOLDER / "runs/keys")
+    rows = dict(zip(model["linear/weights/keys"].tolist(), model["linear/weights"][:, 0]))
+    assert sorted(rows) == list(range(1, width + 1)), sorted(rows)
+    logit = [model["probability/offset"][0] + model["linear/bias"][0] + sum(rows[int(i)] for i in features) for _, features in lines]
+    predicted = np.loadtxt(downpour("predict", FOLDER / "runs/keys", "--data", FOLDER / "rows.svm", "--quiet").splitlines())
+    check("keys: predictions of the exported model", np.abs(1 / (1 + np.exp(-np.array(logit))) - predicted).max(), 1e-5)
 
 
 sys.exit(main())

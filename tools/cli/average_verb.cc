@@ -41,7 +41,8 @@ Result<void> run_average(const AverageFlags& flags) {
       "%smodel   %s: the mean of %zu models, %s rows\nnext    evaluate: downpour eval %s "
       "--data FILE; or begin a run with it: train.warm_start = { run = \"%s\" }\n",
       table_text(rows, /*left_columns=*/2).c_str(), printable(flags.out).c_str(), runs.size(),
-      grouped(averaged.rows).c_str(), printable(flags.out).c_str(), printable(flags.out).c_str());
+      grouped(averaged.rows).c_str(), printable(flags.out).c_str(),
+      printable(absolute(flags.out)).c_str());
   return {};
 }
 

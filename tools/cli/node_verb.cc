@@ -136,12 +136,12 @@ Result<void> keep_running(const std::string& program, std::vector<std::string> a
     if (now_ns - start_ns >= kProgressNs) ++progress;
     const auto start_at_ns = policy.on_ended(now_ns, progress);
     if (!start_at_ns) {
-      std::fprintf(stderr, "node: %s %s; %u restarts did not help, so the whole node stops\n",
+      std::fprintf(stderr, "node: %s %s, also after %u restarts; the whole node stops\n",
                    program.c_str(), end_text(status).c_str(), kRestarts);
       ::kill(parent, SIGTERM);
       break;
     }
-    std::fprintf(stderr, "node: %s %s; it is started again\n", program.c_str(),
+    std::fprintf(stderr, "node: %s %s; it is restarted\n", program.c_str(),
                  end_text(status).c_str());
     std::this_thread::sleep_for(std::chrono::nanoseconds(*start_at_ns - now_ns));
   }

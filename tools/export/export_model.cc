@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "shared/base/bytes.h"
+#include "shared/checkpoint/average.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/paths.h"
@@ -43,7 +44,9 @@ class Model {
       DP_TRY(const checkpoint::PartitionImage image,
              checkpoint::read_partition(storage_, folder_, chain, manifest_.tables));
       for (const TableImage& rows : image.tables) {
-        if (raw(rows.table) == table) DP_TRY_VOID(use(rows));
+        if (raw(rows.table) != table) continue;
+        DP_TRY_VOID(checkpoint::check_slots(manifest_.tables[table], rows));
+        DP_TRY_VOID(use(rows));
       }
     }
     return {};

@@ -51,7 +51,7 @@ bool Lifecycle::open_epoch(Turn& turn) {
   rounds_.forget_void();
   clocks_.begin_pass(turn.now_ns());
   step_commits_.begin_pass(turn.now_ns());
-  // A function of earlier evaluations, so a repeated epoch has the same learning rate.
+  // The number depends only on earlier evaluations, so a repeated epoch has the same learning rate.
   const uint32_t reductions =
       plateau_after(config_.job, history_.evaluations(), history_.epoch()).reductions;
   const bool opened = open_pass(turn, {.purpose = wire::Purpose::kTrain,

@@ -17,7 +17,7 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation);
 /// if no evaluation has a finite loss.
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
 
-/// How the schedule `plateau` continues after some evaluations.
+/// The state of the schedule `plateau` after a number of evaluations.
 struct Plateau {
   uint32_t reductions = 0;  // of the learning rate so far
   uint32_t waited = 0;      // evaluations since the last improvement or reduction
@@ -30,8 +30,8 @@ const ScheduleSpec* plateau_schedule(const Job& job);
 
 /// Returns the state of the job's plateau schedule after the evaluations of at most `epochs`
 /// trained epochs; all 0 without such a schedule. The rate is reduced after `patience` evaluations
-/// in a row whose loss is not below (1 - min_delta) times the lowest loss before. Source: PyTorch's
-/// ReduceLROnPlateau with threshold_mode "rel".
+/// in a row whose loss is not below (1 - min_delta) times the lowest loss before. Source: the
+/// ReduceLROnPlateau of Keras; `min_delta` is a share as in that of PyTorch (threshold_mode "rel").
 Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs);
 
 /// Returns true if none of the last `eval.early_stop.patience` evaluations improves on the best one

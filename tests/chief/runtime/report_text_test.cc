@@ -35,6 +35,17 @@ TEST_CASE("an evaluation's loss stands beside that of the best constant, in the 
             .ends_with("  (logloss 0.5000, best constant 0.5623)"));
 }
 
+TEST_CASE("the training loss of a regression is shown as its rmse", "[chief][report]") {
+  Job job;
+  job.model.outputs = {{.name = "o", .loss = "squared", .weight = 0.5F}};
+  CHECK(std::string(shown_loss(job, 8).name) == "rmse");
+  CHECK(shown_loss(job, 8).value == "4.0000");
+  CHECK(shown_loss(job, NAN).value == "-");
+  job.model.outputs.push_back({.name = "p", .loss = "logistic"});
+  CHECK(std::string(shown_loss(job, 8).name) == "loss");
+  CHECK(shown_loss(job, 8).value == "8.0000");
+}
+
 TEST_CASE("large numbers have fewer decimals", "[chief][report]") {
   CHECK(number(0.123456) == "0.1235");
   CHECK(number(-1234.5678) == "-1234.57");

@@ -132,6 +132,11 @@ TEST_CASE("a global batch is divided evenly among the replicas", "[job]") {
   CHECK(odd.where == "/jobs/job.toml:6:27");
   const Error both = wrong(sync + "train.global_batch_size = 2048\ntrain.batch_size = 512\n");
   CHECK(both.what == "`batch_size` and `global_batch_size` are both given");
+  std::vector<Override> overrides = {{"train.global_batch_size", "1024", "--set"}};
+  CHECK(loaded(small_job(sync + "train.batch_size = 16\n"), overrides).train.batch_size == 256);
+  overrides = {{"train.batch_size", "16", "--set"}};
+  CHECK(loaded(small_job(sync + "train.global_batch_size = 2048\n"), overrides).train.batch_size ==
+        16);
   const Error async = wrong("train.global_batch_size = 2048\n");
   CHECK(async.what == "mode \"async\" has no steps of several batches");
   CHECK(async.hint.find("train.mode = \"sync\"") != std::string::npos);

@@ -67,6 +67,8 @@ TEST_CASE("every type of schedule has a reference", "[optim]") {
 TEST_CASE("a plateau reaches its smallest factor after reductions_max()", "[optim]") {
   const ScheduleSpec spec{.type = ScheduleType::kPlateau, .factor = 0.5F, .min = 0.1F};
   CHECK(reductions_max(spec) == 4);
+  // 0.1F * 0.1F is above 0.01F.
+  CHECK(reductions_max({.type = ScheduleType::kPlateau, .factor = 0.1F, .min = 0.01F}) == 2);
   CHECK(schedule_factor(spec, 1, 3) == Approx(0.125));
   CHECK(schedule_factor(spec, 1, 4) == Approx(double(spec.min)));
   CHECK(schedule_factor(spec, 1, UINT32_MAX) == Approx(double(spec.min)));
