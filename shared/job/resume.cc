@@ -47,6 +47,7 @@ constexpr Rule kRules[] = {
     {"train.epochs", Frozen::kNever},
     {"train.steps_per_epoch", Frozen::kInEpoch},
     {"train.batch_size", Frozen::kInEpoch},
+    {"train.global_batch_size", Frozen::kInEpoch},  // decides batch_size
     {"train.drop_remainder", Frozen::kInEpoch},
     {"train.reduction", Frozen::kInEpoch},
     {"train.mode", Frozen::kInEpoch},

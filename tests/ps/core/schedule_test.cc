@@ -45,7 +45,7 @@ std::vector<float> weights_of(PsHarness& ps) {
       Bytes::of(std::vector<uint64_t>{3, 0}));
   REQUIRE(reply.values.size() == 8 * sizeof(float));
   std::vector<float> weights(8);
-  for (uint32_t i = 0; i < 8; ++i) weights[i] = reply.values.load<float>(i * sizeof(float));
+  for (uint32_t i = 0; i < 8; ++i) weights[i] = reply.values.load<float>(i);
   return weights;
 }
 

@@ -106,11 +106,11 @@ TEST_CASE("cache and memory of the input are read, printed and not frozen", "[jo
 
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
-       {"train.mode = \"local\"", "train.global_batch_size = 64", "train.backups = 2",
-        "train.max_time = \"6h\"", "optimizer.schedule = \"one_cycle\"",
-        "optimizer.clip = { norm = 1.0 }", "data.fields.x = { encoding = \"jpeg\" }",
-        "eval.early_stop = { metric = \"auc\" }", "eval.every = \"5m\"", "eval.every = 1000",
-        "eval.source = \"gs://bucket/x\"", "cluster.discover = \"tf_config\"",
+       {"train.mode = \"local\"", "train.backups = 2", "train.max_time = \"6h\"",
+        "optimizer.schedule = \"one_cycle\"", "optimizer.clip = { norm = 1.0 }",
+        "data.fields.x = { encoding = \"jpeg\" }", "eval.early_stop = { metric = \"auc\" }",
+        "eval.every = \"5m\"", "eval.every = 1000", "eval.source = \"gs://bucket/x\"",
+        "cluster.discover = \"tf_config\"",
         "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
     const Error error = error_of(small_job(std::string(line) + "\n"));
     INFO(line << " -> " << error.what);

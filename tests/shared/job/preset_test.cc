@@ -343,7 +343,7 @@ TEST_CASE("dropout, cross and dot layers: keys, ranges and what they need", "[jo
         "layer `a` has a dropout, which applies between its sublayers, and has only one sublayer");
   const std::string drop = "{ name = \"a\", type = \"dropout\", inputs = [\"x\"]";
   CHECK(completed(layers_job(drop + ", rate = 0.5 }")).model.layers[0].dropout == 0.5F);
-  CHECK(what(drop + " }") == "layer `a` has no rate");
+  CHECK(what(drop + " }") == "layer `a` has no rate above 0");
   CHECK(error_of(layers_job(drop + ", dropout = 0.5 }")).id == "DP-2103");
   const std::string cross = "{ name = \"a\", type = \"cross\", inputs = [\"x\"]";
   CHECK(completed(layers_job(cross + " }")).model.layers[0].depth == 2);

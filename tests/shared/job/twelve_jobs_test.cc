@@ -50,14 +50,6 @@ eval      = { holdout = 0.05, every = "5m" }
 cluster   = { ps = 2, workers = 2 }
 )toml",
      "eval.every"},
-    {R"toml(# 06 mirrored: sync replicas in one process (the default cluster)
-data      = { source = "toy.npz" }                          # fields by the names of its arrays
-model     = { preset = "linear_regression", inputs = ["x"], target = "y" }
-optimizer = { type = "sgd", learning_rate = 0.01 }
-# A replica is a thread group.
-train     = { epochs = 5, mode = "sync", replicas = 4, global_batch_size = 256 }
-)toml",
-     "train.global_batch_size"},
     {R"toml(# 07 several machines from TF_CONFIG, workers only
 # Worker 0 is the chief, and each worker has a ps thread.
 data      = { source = "/mnt/shared/part-*.csv", header = true, cache = "memory" }
