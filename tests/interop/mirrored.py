@@ -54,7 +54,7 @@ train = {{ epochs = {epochs}, batch_size = {BATCH}, mode = "sync", replicas = {R
 def arrays(run):
     downpour("export", run, "--out", FOLDER / "model.npz")
     with np.load(FOLDER / "model.npz") as loaded:
-        assert b"softmax_mlp" in loaded["job.toml"], "the export has no job"
+        assert b"preset = " in loaded["job.toml"], "the export has no job"
         return {name: loaded[name] for name in loaded.files if name != "job.toml"}
 
 
