@@ -102,6 +102,14 @@ ModelSpec model_of(std::span<const Override> overrides) {
   return model;
 }
 
+/// Returns the loss that the user has decided; empty if the data decide it. A preset decides it if
+/// it has no option `loss`.
+std::string given_loss(const ModelSpec& model) {
+  const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
+  const bool open = preset == kPresets.end() || preset->has_loss;
+  return open ? model.options.loss : preset->loss;
+}
+
 /// Removes the settings of the chosen job that contradict the overrides.
 void drop_conflicts(std::span<const Override> overrides, const ModelSpec& given, Job& chosen) {
   const auto sets = [&](const char* key, const auto& wanted) {
@@ -198,7 +206,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   }
   const ModelSpec model = model_of(overrides);
   data::Roles roles;
-  const std::string loss = loss_of(model);
+  const std::string loss = given_loss(model);
   if (!model.options.target.empty()) roles.targets = {{model.options.target, loss}};
   DP_TRY(FileFacts facts, data::sniff(path, {}, roles));
   if (loss == "squared") facts.classes = 0;
