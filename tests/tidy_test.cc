@@ -64,9 +64,7 @@ int height_of(std::string_view path) {
 bool is_justified(std::string_view folder, std::string_view included) {
   // A job contains OptimizerSpec and InitSpec as the model and the ps use them. Both are structs
   // without behaviour.
-  if (folder == "shared/job") return included == "shared/tensor/variables.h";
-  // The rows of an average have slots that start anew.
-  return folder == "shared/checkpoint" && included == "shared/optim/optimizer.h";
+  return folder == "shared/job" && included == "shared/tensor/variables.h";
 }
 
 // The folders of shared/data, from bytes to batches: each may include itself and those before it.

@@ -3,9 +3,9 @@
 #include <ctime>
 #include <filesystem>
 
+#include "chief/runtime/average_images.h"
 #include "chief/runtime/warm_start.h"
 #include "shared/base/version.h"
-#include "shared/checkpoint/average.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
@@ -23,6 +23,7 @@ constexpr const char* kMeanFileName = "average.ckpt";
 struct RunModel {
   std::string run_dir;
   checkpoint::Manifest manifest;
+  std::vector<std::vector<wire::ImageRef>> chains;  // by partition
   Job job;
   uint64_t records = 0;
 };
@@ -46,7 +47,8 @@ Result<RunModel> open_part(Storage& storage, const std::string& run_dir,
                        : "the checkpoint contains no complete epoch",
                  run_dir, "train the run for an epoch, or leave it out"};
   }
-  return RunModel{run_dir, std::move(manifest), std::move(job), records};
+  auto chains = checkpoint::chains_of(manifest);
+  return RunModel{run_dir, std::move(manifest), std::move(chains), std::move(job), records};
 }
 
 /// Returns the layers of a model without the settings that matter only in training.
@@ -143,12 +145,11 @@ Result<Averaged> average_runs(Storage& storage, std::span<const std::string> run
     for (const RunModel& part : parts) {
       const auto folder = checkpoint::checkpoint_folder(part.run_dir, part.manifest.id);
       DP_TRY(checkpoint::PartitionImage image,
-             checkpoint::read_partition(storage, folder, checkpoint::chains_of(part.manifest)[p],
-                                        part.manifest.tables));
+             checkpoint::read_partition(storage, folder, part.chains[p], part.manifest.tables));
       images.push_back(std::move(image));
     }
     DP_TRY(const checkpoint::PartitionImage image,
-           checkpoint::average(images, shares, mean.tables).context("partition ", p));
+           average_images(images, shares, mean.tables).context("partition ", p));
     for (const checkpoint::TableImage& table : image.tables) {
       if (mean.tables[raw(table.table)].kind == TableKind::kEmbedding)
         averaged.rows += table.keys.size();

@@ -23,7 +23,7 @@ struct Averaged {
 };
 
 /// Writes the mean of the models in `runs` to the new folder `run_dir`, in proportion to the
-/// records that each has applied in its complete epochs; see checkpoint::average(). Takes the best
+/// records that each has applied in its complete epochs; see average_images(). Takes the best
 /// checkpoint of a run if it keeps one (`eval.keep_best`), otherwise its newest. Afterwards
 /// `run_dir` is a run without epochs. Use it for evaluations, predictions and warm starts. Its job
 /// is that of the first run. The learned offset of an output is averaged, too.

@@ -1,4 +1,4 @@
-#include "shared/checkpoint/average.h"
+#include "chief/runtime/average_images.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,12 +6,12 @@
 #include "shared/checkpoint/image_layout.h"
 #include "shared/optim/optimizer.h"
 
-namespace downpour::checkpoint {
+namespace downpour::chief {
 namespace {
 
 /// One model's rows of a table, read in the order of their keys.
 struct Cursor {
-  const TableImage* image = nullptr;
+  const checkpoint::TableImage* image = nullptr;
   double share = 0;
   size_t row = 0;
   std::vector<size_t> at = {};  // per variable: the first float of the row
@@ -20,8 +20,8 @@ struct Cursor {
   uint64_t key() const { return image->keys[row]; }
 };
 
-TableImage average_table(const TableSpec& spec, std::vector<Cursor> models) {
-  TableImage mean{.table = models.front().image->table};
+checkpoint::TableImage average_table(const TableSpec& spec, std::vector<Cursor> models) {
+  checkpoint::TableImage mean{.table = models.front().image->table};
   mean.table_variables.resize(spec.table_variables.size());
   for (Cursor& model : models) model.at.resize(spec.table_variables.size());
   std::vector<double> sums;
@@ -58,12 +58,12 @@ TableImage average_table(const TableSpec& spec, std::vector<Cursor> models) {
 
 }  // namespace
 
-Result<void> check_slots(const TableSpec& spec, const TableImage& image) {
+Result<void> check_slots(const TableSpec& spec, const checkpoint::TableImage& image) {
   for (size_t m = 0; m < spec.table_variables.size(); ++m) {
     const VariableSpec& variable = spec.table_variables[m];
     const uint32_t wanted = 1 + optim::slot_count(variable.optimizer.type);
     DP_TRY(const uint32_t stored,
-           stored_copies(spec, m, image.keys, image.table_variables[m].size()));
+           checkpoint::stored_copies(spec, m, image.keys, image.table_variables[m].size()));
     if (stored == wanted) continue;
     return Error{ErrorCode::kBadData, str("variable ", variable.name, " stores ", stored,
                                           " floats per weight; its optimizer needs ", wanted)};
@@ -71,14 +71,14 @@ Result<void> check_slots(const TableSpec& spec, const TableImage& image) {
   return {};
 }
 
-Result<PartitionImage> average(std::span<const PartitionImage> images,
-                               std::span<const double> shares,
-                               const std::vector<TableSpec>& tables) {
-  PartitionImage mean{.partition = images.front().partition};
+Result<checkpoint::PartitionImage> average_images(
+    std::span<const checkpoint::PartitionImage> images, std::span<const double> shares,
+    const std::vector<TableSpec>& tables) {
+  checkpoint::PartitionImage mean{.partition = images.front().partition};
   for (size_t t = 0; t < tables.size(); ++t) {
     std::vector<Cursor> models;
     for (size_t i = 0; i < images.size(); ++i) {
-      for (const TableImage& table : images[i].tables) {
+      for (const checkpoint::TableImage& table : images[i].tables) {
         if (raw(table.table) != t) continue;
         DP_TRY_VOID(check_slots(tables[t], table));
         models.push_back({.image = &table, .share = shares[i]});
@@ -89,4 +89,4 @@ Result<PartitionImage> average(std::span<const PartitionImage> images,
   return mean;
 }
 
-}  // namespace downpour::checkpoint
+}  // namespace downpour::chief

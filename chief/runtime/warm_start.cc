@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shared/checkpoint/average.h"
+#include "chief/runtime/average_images.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
@@ -104,12 +104,7 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
                                              const WarmStart& to,
                                              const std::vector<TableSpec>& tables,
                                              uint32_t partitions, std::vector<std::string>* notes) {
-  DP_TRY(const checkpoint::RunFile other, checkpoint::read_run(storage, from.run));
-  DP_TRY(checkpoint::Manifest manifest, checkpoint::load_latest(storage, from.run, notes));
-  if (manifest.run != other.id) {
-    return Error{ErrorCode::kBadData, "the newest checkpoint in that folder belongs to another run",
-                 from.run, "give the run folder of the run itself"};
-  }
+  DP_TRY(checkpoint::Manifest manifest, checkpoint::load_newest(storage, from.run, notes));
   DP_TRY_VOID(check_warm_start(manifest, tables, partitions, from.slots));
   DP_TRY_VOID(clear(storage, to.run_dir));
   const std::string source = checkpoint::checkpoint_folder(from.run, manifest.id);
@@ -125,7 +120,7 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
     if (!from.slots) {
       for (checkpoint::TableImage& table : start.tables) {
         const TableSpec& spec = manifest.tables[raw(table.table)];
-        DP_TRY_VOID(checkpoint::check_slots(spec, table));
+        DP_TRY_VOID(check_slots(spec, table));
         start_anew(spec, tables[raw(table.table)], table);
       }
     }

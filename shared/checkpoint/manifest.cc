@@ -290,16 +290,20 @@ Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const M
   return best;
 }
 
+Result<Manifest> load_newest(Storage& storage, const std::string& run_dir,
+                             std::vector<std::string>* skipped) {
+  DP_TRY(const RunFile run, read_run(storage, run_dir));
+  DP_TRY(Manifest newest, load_latest(storage, run_dir, skipped));
+  if (newest.run == run.id) return newest;
+  return Error{ErrorCode::kBadData,
+               "the checkpoint does not belong to the run that the file `run` names",
+               manifest_path(run_dir, newest.id), "give the run folder of the run itself"};
+}
+
 Result<Manifest> load_model(Storage& storage, const std::string& run_dir,
                             std::vector<std::string>* skipped) {
   storage.guard(run_dir);
-  DP_TRY(const RunFile run, read_run(storage, run_dir));
-  DP_TRY(const Manifest newest, load_latest(storage, run_dir, skipped));
-  if (newest.run != run.id) {
-    return Error{ErrorCode::kBadData,
-                 "the checkpoint does not belong to the run that the file `run` names",
-                 manifest_path(run_dir, newest.id)};
-  }
+  DP_TRY(const Manifest newest, load_newest(storage, run_dir, skipped));
   return load_best(storage, run_dir, newest);
 }
 

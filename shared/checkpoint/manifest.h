@@ -54,10 +54,14 @@ Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
 Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const Manifest& newest,
                            uint64_t verify_bytes_max = 0);
 
+/// Returns what load_latest() returns, after checking that it belongs to the run of the folder.
+/// Errors: kNoInput if `run_dir` is not a run folder; those of load_latest(); kBadData if the
+/// checkpoint is of another run.
+Result<Manifest> load_newest(Storage& storage, const std::string& run_dir,
+                             std::vector<std::string>* skipped);
 /// Returns the checkpoint of the run folder that predictions use: the best one if the run keeps
-/// one, otherwise the newest. From now on files of the folder are not reached through links.
-/// Errors: kNoInput if `run_dir` is not a run folder or has no checkpoint; those of load_latest()
-/// and load_best(); kBadData if the checkpoint is of another run.
+/// one, otherwise the newest. Later accesses to the folder do not follow symbolic links. Errors:
+/// those of load_newest() and load_best().
 Result<Manifest> load_model(Storage& storage, const std::string& run_dir,
                             std::vector<std::string>* skipped);
 

@@ -9,7 +9,6 @@
 
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/paths.h"
-#include "shared/checkpoint/run_file.h"
 
 namespace downpour::checkpoint {
 namespace {
@@ -75,15 +74,9 @@ struct Source {
 
 Result<Source> open_run(Storage& storage, const std::string& run_dir) {
   Source source;
-  DP_TRY(const RunFile run, read_run(storage, run_dir));
-  DP_TRY(source.manifest, load_latest(storage, run_dir, &source.skipped));
+  DP_TRY(source.manifest, load_newest(storage, run_dir, &source.skipped));
   source.manifest_path = manifest_path(run_dir, source.manifest.id);
   source.folder = checkpoint_folder(run_dir, source.manifest.id);
-  if (source.manifest.run != run.id) {
-    return Error{ErrorCode::kBadData,
-                 "the checkpoint does not belong to the run that the file `run` names",
-                 source.manifest_path};
-  }
   return source;
 }
 

@@ -20,6 +20,17 @@ struct PresetInfo {
   bool has_classes = false;
 };
 
+/// A network over embeddings and numbers.
+constexpr PresetInfo network(const char* name) {
+  return {.name = name,
+          .has_dim = true,
+          .has_units = true,
+          .has_bins = true,
+          .has_dropout = true,
+          .has_loss = true,
+          .has_classes = true};
+}
+
 inline constexpr std::array kPresets{
     PresetInfo{.name = "logistic_regression"},
     PresetInfo{.name = "linear_regression", .loss = "squared"},
@@ -27,34 +38,10 @@ inline constexpr std::array kPresets{
                .loss = "softmax_cross_entropy",
                .has_units = true,
                .has_dropout = true},
-    PresetInfo{.name = "wide_deep",
-               .has_dim = true,
-               .has_units = true,
-               .has_bins = true,
-               .has_dropout = true,
-               .has_loss = true,
-               .has_classes = true},
-    PresetInfo{.name = "deepfm",
-               .has_dim = true,
-               .has_units = true,
-               .has_bins = true,
-               .has_dropout = true,
-               .has_loss = true,
-               .has_classes = true},
-    PresetInfo{.name = "dcn_v2",
-               .has_dim = true,
-               .has_units = true,
-               .has_bins = true,
-               .has_dropout = true,
-               .has_loss = true,
-               .has_classes = true},
-    PresetInfo{.name = "dlrm",
-               .has_dim = true,
-               .has_units = true,
-               .has_bins = true,
-               .has_dropout = true,
-               .has_loss = true,
-               .has_classes = true},
+    network("wide_deep"),
+    network("deepfm"),
+    network("dcn_v2"),
+    network("dlrm"),
     PresetInfo{
         .name = "factorization_machine", .has_dim = true, .has_dropout = true, .has_loss = true}};
 

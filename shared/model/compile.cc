@@ -302,19 +302,25 @@ class Compiler final {
     return sum.output;
   }
 
+  /// Adds an operation from `value` to a new value of the same width, which it returns.
+  template <typename Op>
+  ValueId mapped(ValueId value, Op op) {
+    op.input = value;
+    ++values_[value].uses;
+    const Value input = program_.values[value];
+    op.output = add_value(input.width, input.needs_gradient);
+    program_.ops.push_back(op);
+    return op.output;
+  }
+
   /// Returns `value` after dropout, or `value` itself if the rate is 0. `place` names the
   /// operation: it selects the random stream.
   ValueId drop(ValueId value, float rate, const std::string& place) {
     if (rate == 0.0F) return value;
     DropoutOp op;
-    op.input = value;
-    ++values_[value].uses;
     op.rate = rate;
     op.stream = hash_string(place, mix64(job_.seed));
-    const Value input = program_.values[value];
-    op.output = add_value(input.width, input.needs_gradient);
-    program_.ops.push_back(op);
-    return op.output;
+    return mapped(value, op);
   }
 
   Result<ValueId> add_dropout(const LayerSpec& layer, const Inputs& inputs) {
@@ -435,12 +441,7 @@ class Compiler final {
   ValueId activated(ValueId value, Activation activation) {
     ActivationOp op;
     op.activation = activation;
-    op.input = value;
-    ++values_[value].uses;
-    const Value input = program_.values[value];
-    op.output = add_value(input.width, input.needs_gradient);
-    program_.ops.push_back(op);
-    return op.output;
+    return mapped(value, op);
   }
 
   Result<ValueId> add_activation(const LayerSpec& layer, const Inputs& inputs) {

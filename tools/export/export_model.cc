@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "chief/runtime/average_images.h"
 #include "shared/base/bytes.h"
-#include "shared/checkpoint/average.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/paths.h"
@@ -45,7 +45,7 @@ class Model {
              checkpoint::read_partition(storage_, folder_, chain, manifest_.tables));
       for (const TableImage& rows : image.tables) {
         if (raw(rows.table) != table) continue;
-        DP_TRY_VOID(checkpoint::check_slots(manifest_.tables[table], rows));
+        DP_TRY_VOID(chief::check_slots(manifest_.tables[table], rows));
         DP_TRY_VOID(use(rows));
       }
     }

@@ -1,12 +1,14 @@
-#include "shared/checkpoint/average.h"
+#include "chief/runtime/average_images.h"
 
 #include <array>
 
 #include "shared/optim/optimizer.h"
 #include "tests/shared/checkpoint/support.h"
 
-namespace downpour::checkpoint {
+namespace downpour::chief {
 namespace {
+
+using namespace checkpoint;  // NOLINT: images and their test data
 
 using Catch::Matchers::Contains;
 constexpr std::array kShares = {0.75, 0.25};
@@ -27,9 +29,9 @@ PartitionImage image_of(const std::vector<uint64_t>& keys, float weight) {
 
 }  // namespace
 
-TEST_CASE("average: a weight is the mean of the models that have its row", "[checkpoint]") {
+TEST_CASE("average_images: a weight is the mean of the models that have its row", "[chief]") {
   const std::array images = {image_of({1, 5, 8}, 10), image_of({2, 5}, 20)};
-  const PartitionImage mean = average(images, kShares, test_tables()).value();
+  const PartitionImage mean = average_images(images, kShares, test_tables()).value();
   REQUIRE(mean.tables.size() == 1);
   const TableImage& table = mean.tables[0];
   CHECK(table.keys == PageVector<uint64_t>{1, 2, 5, 8});
@@ -42,10 +44,10 @@ TEST_CASE("average: a weight is the mean of the models that have its row", "[che
   }
 }
 
-TEST_CASE("average: the slots and the state of training start anew", "[checkpoint]") {
+TEST_CASE("average_images: the slots and the state of training start anew", "[chief]") {
   const std::array images = {image_of({5}, 10), image_of({5}, 20)};
   const std::vector<TableSpec> tables = test_tables();
-  const PartitionImage mean = average(images, kShares, tables).value();
+  const PartitionImage mean = average_images(images, kShares, tables).value();
   CHECK(mean.partition == PartitionId(3));
   CHECK(mean.version == 0);
   CHECK(mean.sealed_epochs == 0);
@@ -59,9 +61,9 @@ TEST_CASE("average: the slots and the state of training start anew", "[checkpoin
   }
 }
 
-TEST_CASE("average: blocks of a dense variable, also the short last one", "[checkpoint]") {
+TEST_CASE("average_images: blocks of a dense variable, also the short last one", "[chief]") {
   const std::array images = {random_image(0, 50, 1), random_image(0, 70, 2)};
-  const PartitionImage mean = average(images, kShares, test_tables()).value();
+  const PartitionImage mean = average_images(images, kShares, test_tables()).value();
   const auto dense = [](const PartitionImage& image) -> const TableImage& {
     return image.tables.back();
   };
@@ -84,14 +86,14 @@ TEST_CASE("average: blocks of a dense variable, also the short last one", "[chec
   }
 }
 
-TEST_CASE("average: rows with the slots of another optimizer are refused", "[checkpoint]") {
+TEST_CASE("average_images: rows with the slots of another optimizer are refused", "[chief]") {
   std::array images = {image_of({1, 5}, 10), image_of({2, 5}, 20)};
   PageVector<float>& wide = images[1].tables[0].table_variables[0];
   wide.resize(4);  // 2 floats per weight; FTRL has 3
-  const auto mean = average(images, kShares, test_tables());
+  const auto mean = average_images(images, kShares, test_tables());
   REQUIRE_FALSE(mean);
   CHECK(mean.error().code == ErrorCode::kBadData);
   CHECK_THAT(mean.error().what, Contains("variable wide stores 2 floats per weight"));
 }
 
-}  // namespace downpour::checkpoint
+}  // namespace downpour::chief

@@ -7,6 +7,8 @@ are those of the papers: DCN-V2 (Wang et al. 2021, equations 1 and 2), DLRM (Nau
 
     python3 golden_layers.py > golden_layers.h
 """
+import textwrap
+
 import numpy as np
 
 KEYS, DIM, RECORDS, RATE, SEED, BATCH = 4, 3, 6, 0.4, 11, (2, 5, 7)
@@ -108,7 +110,12 @@ def gradient(name):
 
 def floats(x):
     texts = (f"{float(v):.9g}" for v in np.asarray(x).reshape(-1))
-    return "{" + ", ".join(t + ("F" if "." in t or "e" in t else ".0F") for t in texts) + "}"
+    text = "{" + ", ".join(t + ("F" if "." in t or "e" in t else ".0F") for t in texts) + "}"
+    return text if len(text) < 60 else "\n" + textwrap.fill(text, 80, initial_indent="    ", subsequent_indent="    ")
+
+
+def show(text):
+    print("\n".join(line.rstrip() for line in text.split("\n")))
 
 
 single_values = {n: x.astype(np.complex128) for n, x in variables.items()}
@@ -118,12 +125,12 @@ print("#pragma once\n\n#include <cstdint>\n#include <vector>\n")
 print("// clang-format off\nnamespace golden_layers {\n")
 print(f"const std::vector<uint32_t> kKeysA = {{{', '.join(map(str, a))}}};")
 print(f"const std::vector<uint32_t> kKeysB = {{{', '.join(map(str, b))}}};")
-print(f"const std::vector<float> kNumbers = {floats(numbers)};")
-print(f"const std::vector<float> kLabels = {floats(label)};")
+show(f"const std::vector<float> kNumbers = {floats(numbers)};")
+show(f"const std::vector<float> kLabels = {floats(label)};")
 print(f"const double kLoss = {float(loss.real)!r};  // of the training step")
-print(f"const std::vector<float> kPredictions = {floats(predictions.real)};  // without dropout")
+show(f"const std::vector<float> kPredictions = {floats(predictions.real)};  // without dropout")
 print("struct Variable { const char* name; std::vector<float> values, gradient; };")
 print("const std::vector<Variable> kVariables = {")
 for name in variables:
-    print(f'  {{"{name}",\n   {floats(variables[name])},\n   {floats(gradient(name))}}},')
+    show(f'  {{"{name}",\n   {floats(variables[name])},\n   {floats(gradient(name))}}},')
 print("};\n\n}  // namespace golden_layers\n// clang-format on")
