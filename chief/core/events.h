@@ -181,7 +181,8 @@ struct EndedProcess {
   wire::Role role = wire::Role::kPs;
   uint32_t index = 0;
   uint32_t pid = 0;
-  int stop_signal = 0;  // stop signal that ended it; 0: another reason
+  int stop_signal = 0;   // stop signal that ended it; 0: another reason
+  bool goodbye = false;  // it exited as requested: the transport may still deliver its Goodbye
 };
 
 /// Append this line to the event file of the run. It has no newline.

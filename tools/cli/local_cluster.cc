@@ -135,7 +135,8 @@ Result<void> LocalCluster::watch(int64_t now_ns, uint64_t progress,
       ended.push_back({.role = process.role,
                        .index = process.index,
                        .pid = uint32_t(process.pid),
-                       .stop_signal = ending_ ? 0 : stop_signal_of(status)});
+                       .stop_signal = ending_ ? 0 : stop_signal_of(status),
+                       .goodbye = WIFEXITED(status) && (ending_ || WEXITSTATUS(status) == 0)});
       process.pid = -1;
       if (!ending_) {
         DP_TRY_VOID(on_ended(now_ns, progress, status, process, notices));

@@ -161,7 +161,8 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
         member.hello.pid != ended.pid) {
       continue;
     }
-    member.left = true;  // a process that takes its index does not wait
+    if (ended.goodbye) continue;  // its Goodbye has its last figures
+    member.left = true;           // a process that takes its index does not wait
     turn.outbox().answered(member);
     turn.log(turn.event("process_ended").add("who", member.name()).add("pid", ended.pid));
     if (ending()) continue;

@@ -244,6 +244,24 @@ TEST_CASE("a ps that cannot continue fails the job with its own error", "[chief]
   CHECK(finish[0].error->hint == "add ps");
 }
 
+TEST_CASE("the end of a process is noticed before its Goodbye, whose figures still count",
+          "[chief][core]") {
+  Training t(small_config(1));
+  t.say(worker_peer(0), wire::ShardFailed{.code = ErrorCode::kConfig, .what = "no such layer"});
+  REQUIRE(t.core.phase() == Phase::kStopping);
+  t.say(ps_peer(0), wire::Goodbye{.last = {.incarnation = ps_incarnation(0)}});
+  t.effects.clear();
+  t.core.on_process_ended(
+      t.now, {.role = wire::Role::kWorker, .index = 0, .pid = worker_hello(0).pid, .goodbye = true},
+      t.effects);
+  CHECK(all_of<Finish>(t.effects).empty());
+  t.say(worker_peer(0),
+        wire::Goodbye{.last = {.incarnation = worker_incarnation(0), .read_bytes = 4096}});
+  const auto finish = all_of<Finish>(t.effects);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].summary.read_bytes == 4096);
+}
+
 TEST_CASE("progress counts each batch once, and batches trained again after a loss not at all",
           "[chief][core]") {
   Training t(small_config(2));
