@@ -365,7 +365,9 @@ std::string job_to_toml(const Job& job, const Origins* origins) {
   return text;
 }
 
-Result<Job> job_from_toml(std::string_view text, const std::string& base_dir) {
+namespace {
+
+Result<Job> read_complete_job(std::string_view text, const std::string& base_dir) {
   if (text.size() > kJobBytesMax) return config_error("the job is too large", "job", {}, "DP-2101");
   DP_TRY(const TomlNode root, parse_toml(text, "job"));
   Job job;
@@ -378,6 +380,22 @@ Result<Job> job_from_toml(std::string_view text, const std::string& base_dir) {
   // TOML tables do not keep.
   if (auto done = complete_job(job); !done) return located(std::move(done).error(), origins);
   return job;
+}
+
+}  // namespace
+
+Result<Job> job_from_toml(std::string_view text, const std::string& base_dir) {
+  // All roles of one process read the same text, and in a simulation also each restarted process.
+  struct Last {
+    std::string text, base_dir;
+    Job job;
+  };
+  thread_local std::optional<Last> last;
+  if (!last || last->text != text || last->base_dir != base_dir) {
+    DP_TRY(Job job, read_complete_job(text, base_dir));
+    last = Last{std::string(text), base_dir, std::move(job)};
+  }
+  return last->job;
 }
 
 }  // namespace downpour

@@ -340,17 +340,19 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
     const Use* use;
   };
   std::vector<Step> steps;
+  steps.reserve(row.uses.size());
   for (const Use& use : row.uses) {
     if (const uint64_t step = step_of(use.batch); step > 0) steps.push_back({step, &use});
   }
   std::sort(steps.begin(), steps.end(),
             [](const Step& a, const Step& b) { return a.step < b.step; });
   size_t floats = 0;
-  for (const TableVariable& m : table_variables(row.table)) floats += size_t{m.dim} * (1 + m.slots);
+  const std::vector<TableVariable>& variables = table_variables(row.table);
+  for (const TableVariable& m : variables) floats += size_t{m.dim} * (1 + m.slots);
   out.assign(floats, 0.0);
   for (const Step& step : steps) {
     size_t stored = 0, gradient = 0;
-    for (const TableVariable& m : table_variables(row.table)) {
+    for (const TableVariable& m : variables) {
       const double rate = rate_of(m, step.step);
       for (size_t i = 0; i < m.dim; ++i)
         apply(m, rate, step.use->gradient[gradient + i], &out[stored], i);
