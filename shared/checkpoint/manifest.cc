@@ -313,8 +313,10 @@ Result<void> publish(Storage& storage, const std::string& run_dir, const Manifes
     valid.error().where = path;
     return std::move(valid).context("not published");
   }
-  DP_TRY_VOID(check_files(storage, checkpoint_folder(run_dir, manifest.id), manifest)
-                  .context("not published"));
+  const std::string folder = checkpoint_folder(run_dir, manifest.id);
+  DP_TRY_VOID(check_files(storage, folder, manifest).context("not published"));
+  // A process that created a folder can have died before its name was durable.
+  DP_TRY_VOID(storage.make_dirs(folder));
   const std::vector<uint8_t> bytes = encode_manifest(manifest);
   if (bytes.size() > kManifestBytesMax) {
     return Error{ErrorCode::kCannotCreate,

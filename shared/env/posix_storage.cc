@@ -228,24 +228,45 @@ Result<void> PosixStorage::make_dirs(const std::string& folder) {
   struct stat status {};
   DP_TRY(const bool there, look(trimmed.empty() ? folder : trimmed, &status));
   if (there) {
-    if (S_ISDIR(status.st_mode)) return {};
+    if (S_ISDIR(status.st_mode)) return sync_names(trimmed);
     return io_error("make folder", folder, ENOTDIR, Intent::kCreate);
   }
   const std::string parent = folder_of(trimmed);
   if (parent != trimmed) {
     DP_TRY(const bool has_parent, look(parent, &status));
-    if (!has_parent) DP_TRY_VOID(make_dirs(parent));
     if (has_parent && !S_ISDIR(status.st_mode))
       return io_error("make folder", folder, ENOTDIR, Intent::kCreate);
+    DP_TRY_VOID(has_parent ? sync_names(parent) : make_dirs(parent));
   }
   int error = fault("mkdir", folder);
   if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
   DP_TRY(const Place at, place(trimmed));
   if (::mkdirat(at.fd(), at.name.c_str(), 0777) != 0) error = errno;
-  if (error == EEXIST)
-    return is_guarded_link(at) ? link_error(trimmed) : Result<void>{};  // created in the meantime
-  if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
-  return sync_folder_of(at, trimmed);
+  if (error == EEXIST && is_guarded_link(at)) return link_error(trimmed);
+  if (error != 0 && error != EEXIST)  // EEXIST: created in the meantime
+    return io_error("make folder", folder, error, Intent::kCreate);
+  DP_TRY_VOID(sync_folder_of(at, trimmed));
+  const std::lock_guard lock(guard_mutex_);
+  durable_.insert(trimmed);
+  return {};
+}
+
+Result<void> PosixStorage::sync_names(const std::string& folder) {
+  bool guarded = false;
+  {
+    const std::lock_guard lock(guard_mutex_);
+    if (durable_.contains(folder)) return {};
+    guarded = std::ranges::any_of(guarded_, [&](const std::string& root) {
+      return folder == root || (folder.starts_with(root) && folder[root.size()] == '/');
+    });
+  }
+  if (!guarded) return {};  // it belongs to the user
+  DP_TRY_VOID(sync_names(folder_of(folder)));
+  DP_TRY(const Place at, place(folder));
+  DP_TRY_VOID(sync_folder_of(at, folder));
+  const std::lock_guard lock(guard_mutex_);
+  durable_.insert(folder);
+  return {};
 }
 
 Result<void> PosixStorage::remove(const std::string& path) {
@@ -257,6 +278,10 @@ Result<void> PosixStorage::remove(const std::string& path) {
   int error = ::unlinkat(at->fd(), at->name.c_str(), 0) == 0 ? 0 : errno;
   if (error == EISDIR)
     error = ::unlinkat(at->fd(), at->name.c_str(), AT_REMOVEDIR) == 0 ? 0 : errno;
+  {
+    const std::lock_guard lock(guard_mutex_);
+    durable_.erase(path);
+  }
   if (error == 0 || error == ENOENT || error == ENOTDIR) return {};
   return io_error("remove", path, error, Intent::kCreate);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,7 +76,9 @@ class Storage {
   /// Opens or creates a file to append to, for example an event log. Each commit() is an fsync.
   virtual Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) = 0;
 
-  /// Creates a folder and its parents durably. Succeeds if the folder exists already.
+  /// Creates a folder and its parents durably. Succeeds if the folder exists already. Then its
+  /// name, and the names of its parents in a guarded folder, are also durable: its creator
+  /// may have failed or died before.
   virtual Result<void> make_dirs(const std::string& folder) = 0;
   /// Removes a file or an empty folder. Succeeds if it does not exist.
   virtual Result<void> remove(const std::string& path) = 0;
@@ -127,8 +130,12 @@ class PosixStorage : public Storage {
                        std::string* temporary);
   friend class PosixOutputFile;
 
+  /// Makes the name of an existing folder durable, and those of its parents in a guarded folder.
+  Result<void> sync_names(const std::string& folder);
+
   mutable std::mutex guard_mutex_;
   std::vector<std::string> guarded_;  // guarded folders, without a slash at the end
+  std::set<std::string> durable_;     // folders whose names are durable
 };
 
 }  // namespace downpour

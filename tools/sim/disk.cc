@@ -388,18 +388,22 @@ Result<std::unique_ptr<OutputFile>> SimStorage::open_append(const std::string& p
 }
 
 Result<void> SimStorage::make_dirs(const std::string& folder) {
-  if (disk_.folders_.contains(folder)) return {};
+  if (durable_.contains(folder)) return {};
   const std::string parent = folder_of(folder);
   if (folder == "/") {
     disk_.folders_.insert(folder);
     return {};
   }
   DP_TRY_VOID(make_dirs(parent));
-  DP_TRY_VOID(change("mkdir", folder, 0));
-  disk_.folders_.insert(folder);
-  disk_.folders_unsynced_.push_back(folder);
-  forget(folder);
-  return fsync("fsync", parent, nullptr);
+  if (!disk_.folders_.contains(folder)) {
+    DP_TRY_VOID(change("mkdir", folder, 0));
+    disk_.folders_.insert(folder);
+    disk_.folders_unsynced_.push_back(folder);
+    forget(folder);
+  }
+  DP_TRY_VOID(fsync("fsync", parent, nullptr));
+  durable_.insert(folder);
+  return {};
 }
 
 Result<void> SimStorage::remove(const std::string& path) {
@@ -411,6 +415,7 @@ Result<void> SimStorage::remove(const std::string& path) {
     DP_TRY(const std::vector<std::string> names, list(path));
     if (!names.empty()) return disk_error("remove", path, ENOTEMPTY);
     disk_.folders_.erase(path);
+    durable_.erase(path);
     forget(path);
   }
   return {};

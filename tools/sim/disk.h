@@ -153,6 +153,7 @@ class SimStorage final : public Storage {
   bool dead_ = false;
   std::function<void()> die_;
   uint64_t temporaries_ = 0;
+  std::set<std::string> durable_;  // folders whose names this process has made durable
 };
 
 }  // namespace downpour::sim

@@ -100,6 +100,36 @@ TEST_CASE("a large file does not appear if the disk fails at any operation", "[e
   }
 }
 
+TEST_CASE("a folder that another process created is made durable with its parents", "[env]") {
+  struct Disk final : PosixStorage {
+    bool fails = false;
+    std::vector<std::string> synced;
+    int fault(const char* operation, const std::string& path) override {
+      if (std::string_view(operation) != "fsync") return 0;
+      if (fails) return EIO;
+      synced.push_back(path);
+      return 0;
+    }
+  } first, second;
+  const ScratchDir folder;
+  const std::string run = folder / "run";
+  REQUIRE(first.make_dirs(run));
+  first.fails = true;
+  CHECK_FALSE(first.make_dirs(run + "/checkpoints"));  // created, but its name is not durable
+  first.fails = false;
+  first.guard(run);
+  second.guard(run);
+  for (Disk* const disk : {&first, &second}) {
+    disk->synced.clear();
+    REQUIRE(disk->make_dirs(run + "/checkpoints/1-1"));
+    CHECK(std::ranges::count(disk->synced, run) == 1);
+    CHECK(std::ranges::count(disk->synced, run + "/checkpoints") == 1);
+    disk->synced.clear();
+    REQUIRE(disk->make_dirs(run + "/checkpoints/1-1"));
+    CHECK(disk->synced.empty());
+  }
+}
+
 TEST_CASE("after a failed fsync a file accepts no more data", "[env]") {
   struct OneFailure final : PosixStorage {
     bool failed = false;
