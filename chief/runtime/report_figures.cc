@@ -39,7 +39,7 @@ wire::WorkTime work_between(const wire::WorkTime& before, const wire::WorkTime& 
 
 std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output) {
   std::vector<std::string> names = !job.eval.metrics.empty() ? job.eval.metrics : output.metrics;
-  const std::vector<std::string>& known = supported_metrics(output.loss);
+  const std::vector<std::string> known = supported_metrics(output.loss);
   std::erase_if(names, [&](const std::string& name) {
     return std::find(known.begin(), known.end(), name) == known.end();
   });

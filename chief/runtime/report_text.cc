@@ -6,6 +6,7 @@
 
 #include "chief/runtime/report_figures.h"
 #include "shared/base/human.h"
+#include "shared/job/losses.h"
 #include "shared/metrics/metrics.h"
 
 namespace downpour::chief {
@@ -112,7 +113,7 @@ std::string partial_text(const EpochAccount& a) {
 }
 
 const char* loss_name(const OutputSpec& output) {
-  return output.loss == "squared" ? "rmse" : "logloss";
+  return output.loss == "squared" ? "rmse" : find_loss(output.loss)->metric;
 }
 
 ShownLoss shown_loss(const Job& job, double loss) {

@@ -94,7 +94,7 @@ Result<FieldOutput> field_output(const DataSpec& data, const FieldSpec& field) {
   FieldOutput now{.any_length = field.is_bag(), .shape = field.shape};
   if (field.type == FieldType::kInt64 || (field.is_bag() && has_sparse_lines(data.format))) {
     now.kind = ValueKind::kInteger;
-  } else if (field.type == FieldType::kString && field.positive.empty()) {
+  } else if (field.type == FieldType::kString && !field.is_label()) {
     now.kind = ValueKind::kText;
   }
   bool late = false;

@@ -30,7 +30,7 @@ inline bool is_sparse(const FieldSpec& field) {
     numbers |= op.fixes_shape;
   }
   if (numbers) return false;
-  return field.is_bag() || (field.type == FieldType::kString && field.positive.empty());
+  return field.is_bag() || (field.type == FieldType::kString && !field.is_label());
 }
 
 /// Returns the shape of a field of numbers after its transform. `pad` and `pool` give a field of

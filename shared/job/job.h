@@ -45,9 +45,13 @@ struct FieldSpec {
   // `default`: the text that replaces a missing value; none: the record is bad.
   std::optional<std::string> fallback;
   std::vector<std::string> positive;  // labels: these texts read as 1, all others as 0
+  // Labels: each text reads as its index in this list; a record with another text is bad.
+  std::vector<std::string> classes;
   std::vector<TransformSpec> transform;
   bool operator==(const FieldSpec&) const = default;
   bool is_bag() const { return shape.size() == 1 && shape[0] < 0; }
+  /// Returns true if the texts of the field are read as numbers.
+  bool is_label() const { return !positive.empty() || !classes.empty(); }
   /// Returns the field's name in the file.
   const std::string& source_name() const {
     return !column.empty() ? column : !feature.empty() ? feature : !path.empty() ? path : name;
@@ -219,13 +223,15 @@ struct Learned {
 struct OutputSpec {
   std::string name;
   std::string input;
-  std::string loss;  // "logistic", "softmax_cross_entropy", "squared"
+  std::string loss;  // a name in kLosses (losses.h)
   std::string target;
   float weight = 1.0F;
-  std::vector<std::string> metrics;  // "auc", "logloss", "accuracy", "rmse", "calibration"
+  std::vector<std::string> metrics;  // of those that its loss has
   std::string weights;               // field with sample weights; "" = none
-  // The logit, or for squared loss the value, is offset + scale * input.
+  // The logit, or for a number as target the value, is offset + scale * input.
   Learned offset{0.0F}, scale{1.0F};
+  float delta = 1.0F;     // huber: as a multiple of scale
+  float quantile = 0.5F;  // quantile
   bool operator==(const OutputSpec&) const = default;
 };
 
@@ -237,8 +243,9 @@ struct PresetOptions {
   std::vector<uint32_t> units;      // empty: the preset's default
   uint32_t bins = 0;                // piecewise-linear embeddings of numbers; 0: none
   float dropout = 0.0F;             // of hidden layers, or of a factorization machine
-  // Of the output; none: learned for a squared loss, otherwise 0 and 1.
+  // Of the output; none: learned for a number as target, otherwise 0 and 1.
   std::optional<Learned> offset, scale;
+  float delta = 1.0F, quantile = 0.5F;
   std::string loss;            // empty: the preset's default
   uint32_t classes = 0;        // with softmax_cross_entropy
   bool own_optimizer = false;  // the job sets no optimizer, so the preset may choose one
@@ -252,6 +259,15 @@ struct ModelSpec {
   std::vector<LayerSpec> layers;
   std::vector<OutputSpec> outputs;
   bool operator==(const ModelSpec&) const = default;
+};
+
+/// Limits of a batch's gradients. 0: no limit.
+struct ClipSpec {
+  float value = 0;        // of each element's magnitude
+  float norm = 0;         // of the L2 norm of each variable's gradient
+  float global_norm = 0;  // of the L2 norm of all gradients together
+  bool given() const { return value > 0 || norm > 0 || global_norm > 0; }
+  bool operator==(const ClipSpec&) const = default;
 };
 
 struct OptimizerRule {
@@ -314,7 +330,9 @@ struct TrainSpec {
 
 /// Ends training when the evaluation loss stops improving.
 struct EarlyStopSpec {
-  uint32_t patience = 0;  // evaluations in a row without a new lowest loss; 0: never
+  uint32_t patience = 0;  // evaluations in a row without a better result; 0: never
+  std::string metric;     // "loss" or empty: the loss; otherwise a metric of the outputs
+  float min_delta = 0;    // a better result is better by more than this
   bool operator==(const EarlyStopSpec&) const = default;
 };
 
@@ -323,8 +341,9 @@ struct EvalSpec {
   double holdout = 0;  // share of the training records, by hash of file and offset
   std::string every = "epoch";
   std::vector<std::string> metrics;
+  std::string unknown_labels = "error";  // "skip": records whose label is none of the classes
   EarlyStopSpec early_stop;
-  // The result of the run is the epoch with the lowest loss, not the last epoch.
+  // The result of the run is the epoch with the best evaluation, not the last epoch.
   bool keep_best = false;
   bool operator==(const EvalSpec&) const = default;
 };
@@ -360,6 +379,7 @@ struct Job {
   ModelSpec model;
   OptimizerSpec optimizer;
   std::vector<OptimizerRule> optimizer_rules;
+  ClipSpec clip;
   TrainSpec train;
   EvalSpec eval;
   ClusterSpec cluster;

@@ -200,7 +200,7 @@ void note_own_optimizer(const TomlNode& root, Job& job) {
   const bool chosen =
       optimizer != nullptr && (optimizer->kind != TomlNode::Kind::kTable ||
                                std::ranges::any_of(optimizer->entries, [](const auto& entry) {
-                                 return entry.first != "schedule";
+                                 return entry.first != "schedule" && entry.first != "clip";
                                }));
   job.model.options.own_optimizer = job.model.layers.empty() && !chosen;
 }

@@ -13,6 +13,7 @@
 #include "shared/job/formats.h"
 #include "shared/job/job.h"
 #include "shared/job/layers.h"
+#include "shared/job/losses.h"
 #include "shared/job/ops.h"
 #include "shared/job/presets.h"
 
@@ -84,6 +85,7 @@ void visit_field(V& v, T& t) {
   v.shape("shape", t.shape);
   v.optional_text("default", t.fallback);
   v.strings("positive", t.positive);
+  v.strings("classes", t.classes);
   v.transforms("transform", t.transform);
   v.choice("encoding", t.encoding, {"tensor", ""}, {"jpeg", "png", "raw"});
 }
@@ -181,18 +183,27 @@ void visit_layer(V& v, T& t) {
   if (type->has_rate) v.real("rate", t.dropout, kShareBelowOne);
 }
 
+/// The keys that only some losses have. `t` has the members of OutputSpec.
+template <typename V, typename T>
+void visit_loss_option(V& v, T& t) {
+  const LossInfo* const loss = find_loss(t.loss);
+  const std::string_view option = loss == nullptr ? "" : loss->option;
+  if (option == "delta") v.real("delta", t.delta, kPositive);
+  if (option == "quantile") v.real("quantile", t.quantile, Range{0, kShareBelowOne.max, true});
+}
+
 template <typename V, typename T>
 void visit_output(V& v, T& t) {
   v.text("name", t.name);
   v.text("input", t.input);
-  v.choice("loss", t.loss, {"logistic", "softmax_cross_entropy", "squared"},
-           {"hinge", "poisson", "absolute", "huber", "sampled_softmax"});
+  v.choice("loss", t.loss, std::span(kLossNames), std::span(kUnavailableLosses));
   v.text("target", t.target);
   v.real("weight", t.weight, Range{});
   v.strings("metrics", t.metrics);
   v.text("weights", t.weights);
   if (V::kReads || t.offset != Learned{0.0F}) v.learned("offset", t.offset, Range{-3e38});
   if (V::kReads || t.scale != Learned{1.0F}) v.learned("scale", t.scale, kPositive);
+  visit_loss_option(v, t);
 }
 
 template <typename V, typename T>
@@ -205,7 +216,8 @@ void visit_model(V& v, T& t) {
     v.counts("units", t.options.units);
     v.number("bins", t.options.bins, 0, 1024);
     if (V::kReads || t.options.dropout > 0) v.real("dropout", t.options.dropout, kShareBelowOne);
-    v.choice("loss", t.options.loss, {"logistic", "softmax_cross_entropy", "squared", ""}, {});
+    v.choice("loss", t.options.loss, std::span(kLossNames), std::span(kUnavailableLosses));
+    visit_loss_option(v, t.options);
     v.number("classes", t.options.classes, 0, 1e6);
     v.optional_learned("offset", t.options.offset, Range{-3e38});
     v.optional_learned("scale", t.options.scale, kPositive);
@@ -244,7 +256,16 @@ void visit_optimizer(V& v, T& t) {
     }
   }
   v.schedule("schedule", t.schedule);
-  v.unavailable({"clip"});
+}
+
+template <typename V, typename T>
+void visit_clip(V& v, T& t) {
+  if (!V::kReads && !t.given()) return;
+  v.table("clip", [&](auto& inner) {
+    inner.real("value", t.value, Range{});
+    inner.real("norm", t.norm, Range{});
+    inner.real("global_norm", t.global_norm, Range{});
+  });
 }
 
 template <typename V, typename T>
@@ -296,10 +317,14 @@ void visit_eval(V& v, T& t) {
   v.choice("every", t.every, {"epoch"}, {"*"});
   v.strings("metrics", t.metrics);
   v.flag("keep_best", t.keep_best);
+  if (V::kReads || t.unknown_labels != "error")
+    v.choice("unknown_labels", t.unknown_labels, {"error", "skip"}, {});
   if (V::kReads || t.early_stop.patience > 0) {
     v.table("early_stop", [&](auto& inner) {
       inner.number("patience", t.early_stop.patience, 0, 1000);
-      inner.unavailable({"metric", "min_delta"});
+      inner.text("metric", t.early_stop.metric);
+      if (V::kReads || t.early_stop.min_delta > 0)
+        inner.real("min_delta", t.early_stop.min_delta, Range{});
     });
   }
 }
@@ -336,12 +361,16 @@ void visit_job(V& v, T& t) {
   // A job that leaves the choice to its preset is printed without an optimizer, except its
   // schedule. Otherwise the preset could not choose when the text is read again.
   if (!V::kReads && t.model.options.own_optimizer) {
-    if (t.optimizer.schedule.given()) {
-      v.table("optimizer", [&](auto& inner) { inner.schedule("schedule", t.optimizer.schedule); });
+    if (t.optimizer.schedule.given() || t.clip.given()) {
+      v.table("optimizer", [&](auto& inner) {
+        if (t.optimizer.schedule.given()) inner.schedule("schedule", t.optimizer.schedule);
+        visit_clip(inner, t.clip);
+      });
     }
   } else {
     v.table("optimizer", [&](auto& inner) {
       visit_optimizer(inner, t.optimizer);
+      visit_clip(inner, t.clip);
       inner.tables("rules", t.optimizer_rules,
                    [](auto& deeper, auto& rule) { visit_rule(deeper, rule); });
     });

@@ -8,6 +8,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
+#include "shared/job/losses.h"
 #include "shared/job/metric_names.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/presets.h"
@@ -68,7 +69,7 @@ Result<void> complete_data(DataSpec& data) {
     if (data.find_field(field.name) == nullptr) data.fields.push_back(field);
   }
   for (FieldSpec& field : data.fields) {
-    const bool texts = field.type == FieldType::kString && field.positive.empty();
+    const bool texts = field.type == FieldType::kString && !field.is_label();
     const bool unhashed =
         field.transform.empty() ||
         (field.transform.size() == 1 && info_of(field.transform[0]).stage == OpStage::kWords);
@@ -198,9 +199,10 @@ void add_tower(Job& job, const std::string& name, std::vector<std::string> input
 void set_output(const Job& job, const std::string& input, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   output.loss = options.loss.empty() ? "logistic" : options.loss;
-  output.name = free_name(job.data, output.loss == "softmax_cross_entropy" ? "class"
-                                    : output.loss == "squared"             ? "value"
-                                                                           : "click");
+  const LossInfo& loss = *find_loss(output.loss);  // the reader knows all names
+  output.name = free_name(job.data, loss.target == TargetType::kClass ? "class"
+                                    : loss.is_regression()            ? "value"
+                                                                      : "click");
   output.input = input;
 }
 
@@ -347,9 +349,7 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
                               .init = InitSpec{InitType::kNormal, 0.03F}});
   const std::string logit = free_name(job.data, "logit");
   job.model.layers.push_back({.name = logit, .type = "add", .inputs = {linear, fm}});
-  output.loss = options.loss.empty() ? "logistic" : options.loss;
-  output.name = free_name(job.data, output.loss == "squared" ? "value" : "click");
-  output.input = logit;
+  set_output(job, logit, output);
   if (options.own_optimizer) {
     set_machine_optimizer(job, linear, kPairs);
     if (options.own_reduction) job.train.reduction = "sum";
@@ -441,9 +441,11 @@ Result<void> expand_preset(Job& job) {
     output.loss = softmax ? "softmax_cross_entropy" : squared ? "squared" : "logistic";
     model.layers.push_back(std::move(layer));
   }
-  const bool squared = output.loss == "squared";
-  output.offset = options.offset.value_or(Learned{.open = squared});
-  output.scale = options.scale.value_or(squared ? Learned{.open = true} : Learned{1.0F});
+  const LossInfo& loss = *find_loss(output.loss);
+  output.offset = options.offset.value_or(Learned{.open = loss.is_regression()});
+  output.scale = options.scale.value_or(loss.has_scale ? Learned{.open = true} : Learned{1.0F});
+  output.delta = options.delta;
+  output.quantile = options.quantile;
   model.outputs = {std::move(output)};
   return {};
 }
@@ -455,7 +457,7 @@ constexpr uint64_t kManyRecords = 1'000'000;
 /// records. Small batches give a small file enough steps.
 void set_up_regression(Job& job, const FileFacts& facts) {
   PresetOptions& options = job.model.options;
-  options.loss = "squared";
+  if (options.loss.empty()) options.loss = "squared";
   if (facts.records_estimated > kManyRecords) return;
   options.bins = 32;
   options.units = {256, 128};

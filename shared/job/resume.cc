@@ -30,6 +30,7 @@ constexpr Rule kRules[] = {
     // A run that met a bad record may resume with "skip": no batch after that record was applied.
     {"data.bad_records", Frozen::kNever},
     {"data.bad_records_max", Frozen::kNever},
+    {"*.classes", Frozen::kForRun},  // they give the columns of an output their meaning
     {"data.*", Frozen::kInEpoch},
     {"model.preset", Frozen::kNever},
     {"model.outputs[].metrics", Frozen::kNever},
@@ -63,6 +64,7 @@ constexpr Rule kRules[] = {
     {"eval.every", Frozen::kNever},
     {"eval.metrics", Frozen::kNever},
     {"eval.keep_best", Frozen::kNever},
+    {"eval.unknown_labels", Frozen::kNever},
     {"eval.early_stop.*", Frozen::kNever},
     {"cluster.*", Frozen::kNever},
 };
@@ -96,7 +98,8 @@ Flat flatten(const Job& job) {
 std::optional<Frozen> frozen(std::string_view key) {
   const std::string wanted = without_indices(key);
   for (const Rule& rule : kRules) {
-    const bool named = rule.keys.ends_with('*')
+    const bool named = rule.keys.starts_with('*') ? wanted.ends_with(rule.keys.substr(1))
+                       : rule.keys.ends_with('*')
                            ? wanted.starts_with(rule.keys.substr(0, rule.keys.size() - 1))
                            : wanted == rule.keys;
     if (named) return rule.frozen;

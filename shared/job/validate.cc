@@ -23,7 +23,28 @@ bool gives_pieces(const Job& job) {
   // length.
   return source.records > 0 || job.data.cache == Cache::kOff;
 }
+
 namespace {
+
+Result<void> check_classes(const FieldSpec& field, const std::string& where) {
+  if (field.classes.empty()) return {};
+  const std::string key = where + ".classes";
+  const auto complain = [&](std::string what, std::string hint) {
+    return wrong(str("`classes` in field `", field.name, "`", what), key, std::move(hint));
+  };
+  if (!field.shape.empty())
+    return complain(", which is not a scalar", "remove the shape: a label is a scalar");
+  if (field.type != FieldType::kString)
+    return complain(" needs texts", "set type = \"string\", or remove `classes`");
+  if (!field.positive.empty()) return complain(" and `positive`", "keep one of them");
+  if (!field.transform.empty())
+    return complain(" and `transform`", "remove the transform: a class is a number");
+  if (field.classes.size() == 1)
+    return complain(" has only one text", "list the texts of all classes");
+  if (const std::string* const twice = first_repeated(field.classes))
+    return complain(str(" has the text ", toml_quoted(*twice), " twice"), "list each text once");
+  return {};
+}
 
 /// Checks the keys of a field that only some formats have.
 Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
@@ -131,6 +152,9 @@ Result<void> check_mode(const Job& job) {
   const ClusterSpec& cluster = job.cluster;
   if (traits_of(train.mode).has_replicas) {
     DP_TRY_VOID(check_sync(job));
+    if (job.clip.given())
+      return wrong("a synchronous job does not clip gradients in this version", "optimizer.clip",
+                   "remove it, or set train.mode = \"async\"");
   } else if (train.replicas) {
     return wrong(str("mode \"", traits_of(train.mode).name, "\" has no replicas"), "train.replicas",
                  "set train.mode = \"sync\", or leave it out");
@@ -304,6 +328,7 @@ Result<void> check_fields(const DataSpec& data) {
       return wrong(str("`positive` in field `", field.name, "`, which is not a scalar"),
                    where + ".positive", "remove `positive` or the shape: a label is a scalar");
     }
+    DP_TRY_VOID(check_classes(field, where));
     if (data.format == DataFormat::kNpy && !is_cross(field) && !data.columns.empty()) {
       const std::string& array = field.path.empty() ? field.name : field.path;
       if (!contains(data.columns, array))
@@ -342,15 +367,17 @@ Result<void> check_eval(const Job& job) {
   if (!job.eval.source.empty())
     DP_TRY_VOID(check_program(job.eval.source, job.data, "eval.source"));
   DP_TRY_VOID(check_transform(job.data, job.eval.source));
+  std::vector<std::string> all;
+  for (const OutputSpec& output : job.model.outputs)
+    for (const std::string& name : selectable_metrics(output.loss)) all.push_back(name);
+  if (all.empty()) return {};  // the job has no model yet
   for (const std::string& metric : job.eval.metrics) {
-    bool known = job.model.outputs.empty();
-    std::vector<std::string> all;
-    for (const OutputSpec& output : job.model.outputs) {
-      for (const std::string& name : selectable_metrics(output.loss)) all.push_back(name);
-    }
-    known = known || contains(all, metric);
-    if (!known) return unknown_name("metric of these outputs", metric, "eval.metrics", all);
+    if (!contains(all, metric))
+      return unknown_name("metric of these outputs", metric, "eval.metrics", all);
   }
+  const std::string& decides = job.eval.early_stop.metric;
+  if (!decides.empty() && decides != "loss" && !contains(all, decides))
+    return unknown_name("metric of these outputs", decides, "eval.early_stop.metric", all);
   return {};
 }
 

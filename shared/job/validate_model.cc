@@ -146,16 +146,18 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
   }
   if (output.loss.empty()) {
     return wrong(str("output `", output.name, "` has no loss"), where + ".loss",
-                 "set loss = \"logistic\", \"softmax_cross_entropy\" or \"squared\"", "DP-2107");
+                 "for example loss = \"logistic\", \"softmax_cross_entropy\" or \"squared\"",
+                 "DP-2107");
   }
+  const LossInfo& loss = *find_loss(output.loss);  // the reader knows all names
   if (!contains(names.layers, output.input)) {
     return unknown_name("layer", output.input, where + ".input", names.layers);
   }
-  if (output.scale != Learned{1.0F} && output.loss != "squared") {
+  if (output.scale != Learned{1.0F} && !loss.has_scale) {
     return wrong(str("output `", output.name, "` has a scale, and its loss is ", output.loss),
-                 where + ".scale", "remove it; only squared loss has a scale", "DP-2107");
+                 where + ".scale", "remove it; only the losses of numbers have a scale", "DP-2107");
   }
-  if (output.offset != Learned{0.0F} && output.loss == "softmax_cross_entropy") {
+  if (output.offset != Learned{0.0F} && !loss.has_offset) {
     return wrong(str("output `", output.name, "` has an offset, and its loss is ", output.loss),
                  where + ".offset", "remove it; the same offset for all classes changes nothing",
                  "DP-2107");
@@ -166,10 +168,21 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
     const FieldSpec* field = job.data.find_field(name);
     if (field == nullptr) return unknown_name("field", name, where + key, names.fields);
     if (is_sparse(*field)) {
-      return wrong(str("output `", output.name, "` needs numbers, and `", name, "` gives keys"),
-                   where + key,
-                   "for a label that is a string, set positive = [\"...\"] in its field");
+      return wrong(
+          str("output `", output.name, "` needs numbers, and `", name, "` gives keys"), where + key,
+          "for a label that is a string, set classes = [\"...\", \"...\"] in its field, or "
+          "positive = [\"...\"]");
     }
+  }
+  const size_t classes = job.data.find_field(output.target)->classes.size();
+  if (loss.target == TargetType::kBinary && classes > 2) {
+    return wrong(
+        str("output `", output.name, "` has the loss ", output.loss, ", and its target `",
+            output.target, "` has ", classes, " classes"),
+        where + ".loss",
+        "set loss = \"softmax_cross_entropy\", or in the field positive = [\"...\"] in place "
+        "of classes",
+        "DP-2107");
   }
   for (const std::string& metric : output.metrics) {
     if (!contains(selectable_metrics(output.loss), metric)) {

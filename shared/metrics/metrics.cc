@@ -29,7 +29,8 @@ double class_entropy(const std::vector<uint64_t>& counts) {
 MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics) {
   const OutputSums& sums = metrics.sums;
   const std::string text(name);
-  if (name == "loss" || name == "logloss") return {text, ratio(sums.loss, sums.weight), false};
+  if (name == "loss" || name == "logloss" || name == "mae" || name == "pinball")
+    return {text, ratio(sums.loss, sums.weight), false};
   if (name == "accuracy") return {text, ratio(sums.correct, sums.weight), true};
   if (name == "rmse") return {text, std::sqrt(ratio(sums.squared_error, sums.weight)), false};
   if (name == "calibration") return {text, ratio(sums.prediction, sums.label), false};
@@ -44,7 +45,8 @@ std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_
   const double mean = sums.label / sums.weight;
   if (loss == "logistic") return entropy_term(mean) + entropy_term(1.0 - mean);
   if (loss == "softmax_cross_entropy") return class_entropy(metrics.class_counts);
-  DP_CHECK(loss == "squared", loss);
+  if (loss == "poisson") return mean > 0 ? mean - mean * std::log(mean) : 0.0;
+  if (loss != "squared") return std::nullopt;  // the best constant does not follow from sums
   return std::fmax(0.0, sums.label_squared / sums.weight - mean * mean);
 }
 

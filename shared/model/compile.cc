@@ -24,11 +24,10 @@ constexpr uint64_t kWidthMax = 1 << 20;         // floats per record in one valu
 constexpr uint64_t kDenseFloatsMax = 1U << 28;  // of one dense variable: 1 GiB
 constexpr float kEmbeddingScale = 0.05F;
 
-Loss loss_of(const std::string& name) {
-  if (name == "logistic") return Loss::kLogistic;
-  if (name == "softmax_cross_entropy") return Loss::kSoftmax;
-  DP_CHECK(name == "squared", name);
-  return Loss::kSquared;
+const LossInfo& loss_of(const std::string& name) {
+  const LossInfo* const loss = find_loss(name);
+  DP_CHECK(loss != nullptr, name);
+  return *loss;
 }
 
 Activation activation_of(const std::string& name) {
@@ -516,7 +515,8 @@ class Compiler final {
     output.input = layer->second;
     output.width = program_.values[output.input].width;
     output.weight = spec.weight;
-    output.loss = loss_of(spec.loss);
+    output.loss = loss_of(spec.loss).loss;
+    output.option = output.loss == Loss::kHuber ? spec.delta : spec.quantile;
     output.offset = spec.offset.value;
     output.scale = spec.scale.open ? 1.0F : spec.scale.value;
     DP_TRY(const uint64_t width, number_field(spec.target));
@@ -526,6 +526,12 @@ class Compiler final {
         return error(
             str("softmax needs one column per class, but '", spec.input, "' has 1 column"),
             "set units of its last layer to the number of classes, or use loss = \"logistic\"");
+      }
+      const size_t classes = job_.data.find_field(spec.target)->classes.size();
+      if (classes > 0 && classes != output.width) {
+        return error(str("'", spec.input, "' has ", output.width, " columns, but target '",
+                         spec.target, "' has ", classes, " classes"),
+                     str("set units of its last layer to ", classes));
       }
     } else if (width != output.width) {
       return error(str("'", spec.input, "' has ", output.width, " columns, but target '",

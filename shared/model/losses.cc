@@ -72,6 +72,33 @@ Element squared_element(float z, float y) {
   return {d * d, d, z, 0.0F, 2.0F * d};
 }
 
+// The caller divides gradients by `unit`. A gradient that has the same size for all differences is
+// multiplied by it, so that it does not depend on the target's unit.
+Element absolute_element(const LossChunk& c, float z, float y) {
+  const float d = z - y;
+  return {std::abs(d), d, z, 0.0F, d > 0.0F ? c.unit : d < 0.0F ? -c.unit : 0.0F};
+}
+
+Element huber_element(const LossChunk& c, float z, float y) {
+  const float d = z - y, magnitude = std::abs(d), limit = c.option * c.unit;
+  if (magnitude <= limit) return {0.5F * d * d, d, z, 0.0F, d};
+  return {limit * (magnitude - 0.5F * limit), d, z, 0.0F, d > 0.0F ? limit : -limit};
+}
+
+Element quantile_element(const LossChunk& c, float z, float y) {
+  const float d = z - y, q = c.option;
+  const float slope = d > 0.0F ? 1.0F - q : d < 0.0F ? -q : 0.0F;
+  return {slope * d, d, z, 0.0F, slope * c.unit};
+}
+
+constexpr float kLogRateMax = 60.0F;  // its exponential is finite
+
+Element poisson_element(float z, float y) {
+  const float limited = std::min(z, kLogRateMax);
+  const float rate = std::exp(limited);
+  return {rate - y * limited, rate - y, rate, 0.0F, rate - y};
+}
+
 template <typename ElementOf>
 void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
   const float share = 1.0F / float(c.width);
@@ -164,10 +191,26 @@ void softmax(const LossChunk& c) {
 }  // namespace
 
 void loss_and_gradient(Loss loss, const LossChunk& chunk) {
-  if (loss == Loss::kSoftmax) return softmax(chunk);
-  if (loss == Loss::kSquared) return elementwise(chunk, false, squared_element);
-  if (chunk.width == 1 && chunk.weights == nullptr) return logistic_scalar(chunk);
-  elementwise(chunk, true, logistic_element);
+  const auto of_chunk = [&](auto element_of) {
+    elementwise(chunk, false, [&](float z, float y) { return element_of(chunk, z, y); });
+  };
+  switch (loss) {
+    case Loss::kLogistic:
+      if (chunk.width == 1 && chunk.weights == nullptr) return logistic_scalar(chunk);
+      return elementwise(chunk, true, logistic_element);
+    case Loss::kSoftmax:
+      return softmax(chunk);
+    case Loss::kSquared:
+      return elementwise(chunk, false, squared_element);
+    case Loss::kAbsolute:
+      return of_chunk(absolute_element);
+    case Loss::kHuber:
+      return of_chunk(huber_element);
+    case Loss::kQuantile:
+      return of_chunk(quantile_element);
+    case Loss::kPoisson:
+      return elementwise(chunk, false, poisson_element);
+  }
 }
 
 void predict(const Output& output, ConstMatrix x, size_t rows, float* predictions) {
@@ -175,8 +218,11 @@ void predict(const Output& output, ConstMatrix x, size_t rows, float* prediction
   for (size_t r = 0; r < rows; ++r) {
     const float* row = x.data + r * x.stride;
     float* out = predictions + r * width;
-    if (output.loss == Loss::kSquared) {
+    if (info_of(output.loss).target == TargetType::kNumber) {
       for (uint32_t j = 0; j < width; ++j) out[j] = output.offset + output.scale * row[j];
+    } else if (output.loss == Loss::kPoisson) {
+      for (uint32_t j = 0; j < width; ++j)
+        out[j] = std::exp(std::min(output.offset + row[j], kLogRateMax));
     } else if (output.loss == Loss::kLogistic) {
       for (uint32_t j = 0; j < width; ++j) out[j] = sigmoid_fast(output.offset + row[j]);
     } else {

@@ -16,9 +16,10 @@ struct LossChunk {
   size_t rows = 0;
   uint32_t width = 1;
   ConstMatrix x;  // the output's inputs
-  // z = offset + unit * x is the logit, or for squared loss the value. `unit` is 1 for other
-  // losses.
+  // z = offset + unit * x is the logit, or for a number as target the value. `unit` is 1 for losses
+  // without a scale.
   float offset = 0.0F, unit = 1.0F;
+  float option = 0.0F;             // delta or quantile
   const float* targets = nullptr;  // [rows, width]; for softmax [rows], class numbers
   /// [rows]; null: all 1. A record with a weight of 0 or less, or NaN, counts nowhere.
   const float* weights = nullptr;
@@ -37,13 +38,21 @@ struct LossChunk {
 ///   correct if z > 0 and y > 0.5 agree.
 /// - softmax: loss = ln(sum e^x) - x[class]. A class outside [0, width) is clamped and never counts
 ///   as correct. `prediction` is the predicted class; the squared error is 0.
-/// - squared: loss = (z - y)^2. The gradient is that of the loss divided by unit^2, which is the
-///   loss in units of `unit`: 2 (z - y) / unit.
+/// - squared: loss = (z - y)^2.
+/// - absolute: loss = |z - y|.
+/// - huber, with d = delta * unit: loss = (z - y)^2 / 2 if |z - y| <= d, otherwise
+///   d (|z - y| - d / 2) (Huber 1964).
+/// - quantile, with q: loss = q (y - z) if y > z, otherwise (1 - q) (z - y) (Koenker and Bassett
+///   1978).
+/// - poisson: loss = e^z - y z, the negative log-likelihood without ln y!. The prediction is e^z; z
+///   is limited to 60.
+/// The gradients of squared and huber are those of the loss divided by unit^2, of absolute and
+/// quantile those of the loss divided by unit: so they do not depend on the target's unit.
 /// For a vector target the loss is the mean over its elements. So are its gradient, correctness and
 /// squared error. Label and prediction are those of the first element.
 void loss_and_gradient(Loss loss, const LossChunk& chunk);
 
-/// Writes predictions [rows, output.width]: sigmoid, softmax, or the value itself.
+/// Writes predictions [rows, output.width]: sigmoid, softmax, e^z, or the value itself.
 void predict(const Output& output, ConstMatrix x, size_t rows, float* predictions);
 
 /// Returns the sum of the weights above 0.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shared/job/job.h"
+#include "shared/job/losses.h"
 #include "shared/model/activation.h"
 #include "shared/model/combine.h"
 #include "shared/tensor/batch.h"
@@ -16,8 +17,6 @@
 namespace downpour::model {
 
 constexpr uint32_t kNoIndex = UINT32_MAX;
-
-enum class Loss : uint8_t { kLogistic, kSoftmax, kSquared };
 
 /// An activation: [rows of a chunk, width]. Its gradient has the same place in a second set of
 /// buffers.
@@ -141,6 +140,7 @@ struct Output {
   uint32_t weights = kNoIndex;  // column of the batch's floats, or kNoIndex
   float weight = 1.0F;
   float offset = 0.0F, scale = 1.0F;  // OutputSpec
+  float option = 0.0F;                // delta or quantile of OutputSpec
   bool accumulate_gradient = false;   // an earlier output has already written the value's gradient
 };
 

@@ -104,11 +104,33 @@ TEST_CASE("cache and memory of the input are read, printed and not frozen", "[jo
   CHECK(frozen_differences(job, other, true).empty());
 }
 
+TEST_CASE(
+    "limits of gradients, the metric of early stopping and options of losses survive printing",
+    "[job]") {
+  const Job job = test::completed(small_job(
+      "optimizer.clip = { value = 0.5, global_norm = 10 }\n"
+      "eval = { holdout = 0.1, unknown_labels = \"skip\", early_stop = { patience = 2, metric = "
+      "\"auc\", min_delta = 0.001 } }\n"));
+  CHECK(job.clip == ClipSpec{.value = 0.5F, .global_norm = 10});
+  CHECK(job.eval.unknown_labels == "skip");
+  CHECK(job.eval.early_stop.metric == "auc");
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(*again == job);
+  Job other = job;
+  other.clip = {};
+  other.eval.early_stop = {};
+  CHECK(frozen_differences(job, other, true).empty());
+  CHECK(error_of(small_job("eval.early_stop = { metric = \"acu\" }\n")).what.find("`acu`") !=
+        std::string::npos);
+  CHECK(error_of(small_job("optimizer.clip = { norm = 1 }\ntrain.mode = \"sync\"\n"))
+            .what.find("does not clip gradients") != std::string::npos);
+}
+
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
        {"train.mode = \"local\"", "train.backups = 2", "train.max_time = \"6h\"",
-        "optimizer.schedule = \"one_cycle\"", "optimizer.clip = { norm = 1.0 }",
-        "data.fields.x = { encoding = \"jpeg\" }", "eval.early_stop = { metric = \"auc\" }",
+        "optimizer.schedule = \"one_cycle\"", "data.fields.x = { encoding = \"jpeg\" }",
         "eval.every = \"5m\"", "eval.every = 1000", "eval.source = \"gs://bucket/x\"",
         "cluster.discover = \"tf_config\"",
         "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {

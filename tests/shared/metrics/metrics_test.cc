@@ -29,7 +29,8 @@ TEST_CASE("metrics are quotients of sums", "[metrics]") {
 }
 
 TEST_CASE("without records every metric is NaN, and there is no best constant", "[metrics]") {
-  for (const char* loss : {"logistic", "softmax_cross_entropy", "squared"}) {
+  for (const LossInfo& info : kLosses) {
+    const char* const loss = info.name;
     REQUIRE_FALSE(supported_metrics(loss).empty());
     for (const std::string& name : supported_metrics(loss)) {
       CHECK(std::isnan(compute_metric(name, {}).value));
@@ -53,6 +54,9 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
         Approx(-0.25 * std::log(0.25) - 0.75 * std::log(0.75)));
   CHECK(*best_constant_loss("squared", 1, m) == Approx(5.0 / 8 - 1.0 / 16));
   CHECK_FALSE(best_constant_loss("squared", 3, m));
+  CHECK(*best_constant_loss("poisson", 1, m) == Approx(0.25 - 0.25 * std::log(0.25)));
+  for (const char* loss : {"absolute", "huber", "quantile"})
+    CHECK_FALSE(best_constant_loss(loss, 1, m));
   m.class_counts = {2, 0, 2, 4};
   CHECK(*best_constant_loss("softmax_cross_entropy", 1, m) == Approx(1.5 * std::log(2.0)));
   m.sums.label = 8;

@@ -72,6 +72,59 @@ TEST_CASE("an output's offset and scale: predictions, loss, and a gradient in un
   CHECK(double(got[0][0]) == Approx(1 / (1 + std::exp(-1.5 - double(wanted[0][0])))).epsilon(1e-5));
 }
 
+/// Returns a job with one output of a linear layer.
+Job regression_job(const OutputSpec& output) {
+  Job job = make_job({number_field("x", 3), number_field("label")},
+                     {{.name = "top", .type = "dense", .inputs = {"x"}, .units = {1}}}, {output});
+  return job;
+}
+OutputSpec regression_output(const char* loss, float scale = 1) {
+  return {.name = "value", .input = "top", .loss = loss, .target = "label", .scale = {scale}};
+}
+
+TEST_CASE("gradients of the absolute, Huber, quantile and Poisson losses", "[model][numeric]") {
+  for (const char* loss : {"absolute", "huber", "quantile", "poisson"}) {
+    CAPTURE(loss);
+    OutputSpec output = regression_output(loss);
+    output.delta = 0.4F;
+    output.quantile = 0.9F;
+    Trial trial(regression_job(output), 31, 5);
+    for (float& y : trial.column("label").values) y = std::abs(y);
+    check_gradients(trial);
+  }
+}
+
+TEST_CASE("values of the regression losses, and gradients that do not depend on the target's unit",
+          "[model][numeric]") {
+  // For z = 0 and the targets 3 and -0.5: with delta = 1 and quantile = 0.9.
+  struct Case {
+    const char* loss;
+    double wanted;
+  };
+  for (const auto& [loss, wanted] : {Case{"absolute", 3 + 0.5}, Case{"huber", 2.5 + 0.125},
+                                     Case{"quantile", 0.9 * 3 + 0.1 * 0.5}, Case{"poisson", 2}}) {
+    CAPTURE(loss);
+    OutputSpec output = regression_output(loss);
+    output.quantile = 0.9F;
+    const bool counts = std::string_view(loss) == "poisson";
+    Trial plain(regression_job(output), 2, 1);
+    for (auto& variable : plain.values) std::ranges::fill(variable, 0.0F);
+    plain.column("label").values = {3, counts ? 1.0F : -0.5F};
+    const OutputSums sums = plain.train()[0].sums;
+    CHECK(sums.loss == Approx(wanted));
+    CHECK(sums.squared_error == Approx(counts ? 4.0 : 9.25));
+    if (counts) continue;
+    output.scale = {100};
+    Trial scaled(regression_job(output), 2, 1);
+    for (auto& variable : scaled.values) std::ranges::fill(variable, 0.0F);
+    scaled.column("label").values = {300, -50};
+    scaled.train();
+    for (size_t v = 0; v < plain.gradients.size(); ++v)
+      for (size_t i = 0; i < plain.gradients[v].size(); ++i)
+        CHECK(double(scaled.gradients[v][i]) == Approx(double(plain.gradients[v][i])));
+  }
+}
+
 TEST_CASE("gradients of a factorization machine: values, empty bags, several fields, any dim",
           "[model][numeric]") {
   const uint32_t dim = GENERATE(1U, 3U, 4U, 8U, 21U, 32U);

@@ -1,0 +1,105 @@
+// Losses: the losses of a model's output, each listed once with what its target is, the keys of the
+// job file that it has, and its metrics. shared/model/losses.cc computes them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace downpour {
+
+enum class Loss : uint8_t {
+  kLogistic,
+  kSoftmax,
+  kSquared,
+  kAbsolute,
+  kHuber,
+  kQuantile,
+  kPoisson,
+};
+
+/// What the target of an output is.
+enum class TargetType : uint8_t {
+  kBinary,  // 0 or 1
+  kClass,   // the number of one of several classes
+  kNumber,
+  kCount,  // a number of at least 0
+};
+
+/// What distinguishes a loss.
+struct LossInfo {
+  const char* name = "";
+  Loss loss{};
+  TargetType target = TargetType::kNumber;
+  bool has_scale = false;   // the key `scale`
+  bool has_offset = true;   // the key `offset`
+  const char* option = "";  // the key `delta` or `quantile`; empty: none
+  // The metric that is the loss itself, and on screens the loss's name.
+  const char* metric = "loss";
+  std::array<const char*, 5> metrics{};  // that a job may choose, in the order of error messages
+
+  constexpr bool is_regression() const {
+    return target == TargetType::kNumber || target == TargetType::kCount;
+  }
+};
+
+inline constexpr std::array kLosses{
+    LossInfo{.name = "logistic",
+             .loss = Loss::kLogistic,
+             .target = TargetType::kBinary,
+             .metric = "logloss",
+             .metrics = {"auc", "logloss", "accuracy", "calibration", "rmse"}},
+    LossInfo{.name = "softmax_cross_entropy",
+             .loss = Loss::kSoftmax,
+             .target = TargetType::kClass,
+             .has_offset = false,
+             .metric = "logloss",
+             .metrics = {"accuracy", "logloss"}},
+    LossInfo{.name = "squared", .loss = Loss::kSquared, .has_scale = true, .metrics = {"rmse"}},
+    LossInfo{.name = "absolute",
+             .loss = Loss::kAbsolute,
+             .has_scale = true,
+             .metric = "mae",
+             .metrics = {"mae", "rmse"}},
+    LossInfo{.name = "huber",
+             .loss = Loss::kHuber,
+             .has_scale = true,
+             .option = "delta",
+             .metrics = {"loss", "rmse"}},
+    LossInfo{.name = "quantile",
+             .loss = Loss::kQuantile,
+             .has_scale = true,
+             .option = "quantile",
+             .metric = "pinball",
+             .metrics = {"pinball", "rmse"}},
+    LossInfo{.name = "poisson",
+             .loss = Loss::kPoisson,
+             .target = TargetType::kCount,
+             .metrics = {"loss", "rmse", "calibration"}},
+};
+
+/// Returns the entry of a name, or null.
+constexpr const LossInfo* find_loss(std::string_view name) {
+  const auto found = std::ranges::find(kLosses, name, &LossInfo::name);
+  return found == kLosses.end() ? nullptr : &*found;
+}
+
+constexpr const LossInfo& info_of(Loss loss) { return kLosses[size_t(loss)]; }
+static_assert(std::ranges::all_of(kLosses, [](const LossInfo& loss) {
+  return &info_of(loss.loss) == &loss;
+}));
+
+/// All names, and "" for the default of a preset.
+inline constexpr auto kLossNames = [] {
+  std::array<const char*, kLosses.size() + 1> names{};
+  for (size_t i = 0; i < kLosses.size(); ++i) names[i] = kLosses[i].name;
+  names[kLosses.size()] = "";
+  return names;
+}();
+/// Losses that other systems have. A job that names one gets the error that this version does not
+/// have it.
+inline constexpr std::array kUnavailableLosses{"hinge", "sampled_softmax", "bpr"};
+
+}  // namespace downpour
