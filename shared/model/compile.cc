@@ -70,6 +70,7 @@ class Compiler final {
     DP_TRY_VOID(check_all_used());
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
+    program_.clip = job_.clip;
     // In synchronous training the ps divides the sum of a step's gradients.
     program_.mean = job_.train.reduction == "mean" && !job_.train.replicas;
     // The order of a batch's unique keys depends on the number of ps, but the model must not.

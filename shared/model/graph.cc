@@ -6,6 +6,7 @@
 
 #include "shared/base/check.h"
 #include "shared/base/hash.h"
+#include "shared/model/clip.h"
 #include "shared/model/compile.h"
 #include "shared/model/execute.h"
 #include "shared/model/losses.h"
@@ -84,6 +85,7 @@ class Step final {
     if (saved_ != nullptr) sum_row_gradients();
     sum_dense_gradients();
     sum_keyed_gradients();
+    if (program_.clip.given()) clip();
     end_metrics(want_auc, metrics);
   }
 
@@ -274,6 +276,16 @@ class Step final {
     workspace_.histogram.add({workspace_.ranked[o].data(), batch_.records},
                              batch_.floats[output.target].values, weights);
     workspace_.histogram.to_sparse(m.auc);
+  }
+
+  void clip() {
+    std::vector<GradientView> gradients;
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      const Variable& variable = program_.variables[v];
+      const size_t rows = variable.dense ? 1 : batch_.tables[variable.table].keys.size();
+      gradients.emplace_back(variables_[v].gradient, rows * variable.floats);
+    }
+    clip_gradients(program_.clip, gradients);
   }
 
   void clear_row_gradients() {

@@ -166,6 +166,7 @@ struct Program {
   std::vector<Output> outputs;
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"
+  ClipSpec clip;
   // The order of a batch's unique keys may change the bits of sums over keys (KeyedProduct).
   bool any_key_order = true;
 

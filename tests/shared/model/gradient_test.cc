@@ -125,6 +125,41 @@ TEST_CASE("values of the regression losses, and gradients that do not depend on 
   }
 }
 
+TEST_CASE("gradients are limited by value, by the norm of each variable and by that of all",
+          "[model]") {
+  const auto job_with = [](const ClipSpec& clip) {
+    Job job = regression_job(regression_output("squared"));
+    job.clip = clip;
+    return job;
+  };
+  const auto gradients = [&](const ClipSpec& clip) {
+    Trial trial(job_with(clip), 16, 1);
+    trial.train();
+    return trial.gradients;
+  };
+  const auto norm = [](const std::vector<float>& gradient) {
+    double sum = 0;
+    for (const float g : gradient) sum += double(g) * double(g);
+    return std::sqrt(sum);
+  };
+  const auto all = gradients({});
+  double whole = 0;
+  for (const auto& gradient : all) whole += norm(gradient) * norm(gradient);
+  whole = std::sqrt(whole);
+  const auto global = gradients({.global_norm = float(whole / 4)});
+  const auto each = gradients({.norm = float(norm(all[0]) / 2)});
+  const auto values = gradients({.value = 0.01F});
+  const auto loose = gradients({.value = 1e6F, .norm = 1e6F, .global_norm = 1e6F});
+  CHECK(norm(each[0]) == Approx(norm(all[0]) / 2).epsilon(1e-5));
+  for (size_t v = 0; v < all.size(); ++v) {
+    CHECK(loose[v] == all[v]);
+    for (size_t i = 0; i < all[v].size(); ++i) {
+      CHECK(double(global[v][i]) == Approx(double(all[v][i]) / 4).epsilon(1e-5));
+      CHECK(values[v][i] == std::clamp(all[v][i], -0.01F, 0.01F));
+    }
+  }
+}
+
 TEST_CASE("gradients of a factorization machine: values, empty bags, several fields, any dim",
           "[model][numeric]") {
   const uint32_t dim = GENERATE(1U, 3U, 4U, 8U, 21U, 32U);
