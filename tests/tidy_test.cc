@@ -119,6 +119,7 @@ Findings check_directions(std::string_view path, std::string_view text) {
     const bool for_cores =
         own_role || include.path == "shared/wire/messages.h" ||
         include.path == "shared/wire/peer_identity.h" || include.path == "shared/job/job.h" ||
+        include.path == "shared/job/metric_names.h" ||
         include.path == "shared/checkpoint/image.h" ||
         starts_with_any(include.path, {"shared/base/", "shared/plan/", "shared/tensor/",
                                        "shared/model/", "shared/optim/", "shared/metrics/"});

@@ -78,9 +78,9 @@ void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
   }
   if (s.best_checkpoint != ViewId{} && s.best_epochs > 0 && s.best_epochs != s.epochs.size()) {
     std::fprintf(out,
-                 "best    epoch %u has the lowest evaluation loss: eval and predict use its "
+                 "best    epoch %u has %s: eval and predict use its "
                  "checkpoint, %s\n",
-                 s.best_epochs, str(s.best_checkpoint).c_str());
+                 s.best_epochs, best_text(job).c_str(), str(s.best_checkpoint).c_str());
   }
   for (const size_t o : worse_than_constant(job, s)) {
     const Evaluation& kept = *kept_evaluation(s);

@@ -9,7 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "chief/core/run/selection.h"
 #include "chief/runtime/chief_node.h"
+#include "chief/runtime/classes.h"
 #include "chief/runtime/learn.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
@@ -121,8 +123,9 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
                   plan.job.train.epochs == kEpochsMax ? "" : str(" of ", plan.job.train.epochs));
   }
   if (config.resume && config.mode != wire::Purpose::kTrain && config.resume->best != ViewId{}) {
-    info.model = str("checkpoint ", config.resume->checkpoint, ", after epoch ",
-                     config.resume->sealed_epochs, ": the lowest evaluation loss of the run");
+    info.model =
+        str("checkpoint ", config.resume->checkpoint, ", after epoch ",
+            config.resume->sealed_epochs, ": ", chief::best_text(config.job), " of the run");
   }
   return info;
 }
@@ -158,6 +161,11 @@ int run_job(RunRequest request) {
   if (request.dry_run) {
     print_dry_run(*plan, request.origins, describe(layout, job), request.console.out);
     return 0;
+  }
+  if (request.mode != wire::Purpose::kPredict) {
+    auto checked = chief::check_labels(job);
+    if (!checked) return fail(checked.error());
+    if (!checked->empty()) request.notes.push_back(std::move(*checked));
   }
   if (request.mode == wire::Purpose::kTrain) {
     if (auto learned = chief::learn_statistics(*plan, request.fresh); !learned)

@@ -309,8 +309,8 @@ void Lifecycle::after_save(Turn& turn, const std::string& error) {
   if (!error.empty() && !stopping && !history_.trained() && checkpoints_.waits_for_best()) {
     checkpoints_.lose_best();
     turn.notice(NoticeLevel::kWarning,
-                str("epoch ", history_.epochs_trained(),
-                    " has the lowest evaluation loss, but its checkpoint failed; eval and predict "
+                str("epoch ", history_.epochs_trained(), " has ", best_text(config_.job),
+                    ", but its checkpoint failed; eval and predict "
                     "will use the checkpoint of another epoch"));
     return next_epoch(turn);
   }

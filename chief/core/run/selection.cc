@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "shared/base/str.h"
+#include "shared/job/metric_names.h"
+#include "shared/metrics/metrics.h"
 #include "shared/optim/schedule.h"
 
 namespace downpour::chief {
@@ -22,25 +25,40 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation) {
 
 namespace {
 
-/// Returns the index of the lowest finite loss, the first one on a tie; the number of evaluations
-/// if there is none.
-size_t best_of(const Job& job, const std::vector<Evaluation>& evaluations) {
-  size_t best = evaluations.size();
-  double lowest = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < evaluations.size(); ++i) {
-    const double loss = evaluation_loss(job, evaluations[i]);
-    if (!std::isfinite(loss) || loss >= lowest) continue;
-    lowest = loss;
-    best = i;
+/// Returns the number that decides between evaluations. The lower, the better. NaN if the metric
+/// has no value.
+double score(const Job& job, const Evaluation& evaluation) {
+  const std::string& metric = job.eval.early_stop.metric;
+  if (metric.empty() || metric == "loss") return evaluation_loss(job, evaluation);
+  for (size_t o = 0; o < job.model.outputs.size() && o < evaluation.outputs.size(); ++o) {
+    const std::vector<std::string> known = supported_metrics(job.model.outputs[o].loss);
+    if (std::ranges::find(known, metric) == known.end()) continue;
+    const MetricValue value = compute_metric(metric, evaluation.outputs[o]);
+    // A calibration is best at 1.
+    if (metric == "calibration") return std::abs(value.value - 1);
+    return value.higher_is_better ? -value.value : value.value;
   }
-  return best;
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
 
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations) {
-  const size_t best = best_of(job, evaluations);
-  return best == evaluations.size() ? 0 : evaluations[best].epochs_trained;
+  uint32_t best = 0;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const Evaluation& evaluation : evaluations) {
+    const double now = score(job, evaluation);
+    if (!std::isfinite(now) || now >= lowest) continue;
+    lowest = now;
+    best = evaluation.epochs_trained;
+  }
+  return best;
+}
+
+std::string best_text(const Job& job) {
+  const std::string& metric = job.eval.early_stop.metric;
+  return metric.empty() || metric == "loss" ? "the lowest evaluation loss"
+                                            : str("the best evaluation by ", metric);
 }
 
 const ScheduleSpec* plateau_schedule(const Job& job) {
@@ -75,10 +93,10 @@ Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations
   double lowest = std::numeric_limits<double>::infinity();
   for (const Evaluation& evaluation : evaluations) {
     if (evaluation.epochs_trained > epochs) break;
-    const double loss = evaluation_loss(job, evaluation);
-    if (std::isfinite(loss) && (!std::isfinite(lowest) ||
-                                loss < lowest - double(schedule->min_delta) * std::abs(lowest))) {
-      lowest = loss;
+    const double now = score(job, evaluation);
+    if (std::isfinite(now) &&
+        (!std::isfinite(lowest) || now < lowest - double(schedule->min_delta) * std::abs(lowest))) {
+      lowest = now;
       plateau.waited = 0;
     } else if (++plateau.waited >= schedule->patience && plateau.reductions < reductions_max) {
       ++plateau.reductions;
@@ -96,8 +114,17 @@ bool stops_early(const Job& job, const std::vector<Evaluation>& evaluations) {
     const Plateau plateau = plateau_after(job, evaluations, std::numeric_limits<uint32_t>::max());
     return plateau.at_min && plateau.waited >= patience;
   }
-  const size_t best = best_of(job, evaluations);
-  return best < evaluations.size() && evaluations.size() - 1 - best >= patience;
+  double lowest = std::numeric_limits<double>::infinity();
+  uint32_t waited = 0;
+  for (const Evaluation& evaluation : evaluations) {
+    const double now = score(job, evaluation);
+    const bool better =
+        std::isfinite(now) &&
+        (!std::isfinite(lowest) || now < lowest - double(job.eval.early_stop.min_delta));
+    if (better) lowest = now;
+    waited = better ? 0 : waited + 1;
+  }
+  return std::isfinite(lowest) && waited >= patience;
 }
 
 }  // namespace downpour::chief

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "chief/core/events.h"
@@ -13,9 +14,13 @@ namespace downpour::chief {
 /// NaN if an output has no evaluated record.
 double evaluation_loss(const Job& job, const Evaluation& evaluation);
 
-/// Returns the number of trained epochs with the lowest evaluation loss, the earliest on a tie. 0
-/// if no evaluation has a finite loss.
+/// Returns the number of trained epochs with the best evaluation by eval.early_stop.metric, the
+/// earliest on a tie. 0 if no evaluation has a finite value.
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
+
+/// Describes the evaluation that best_epochs() chooses: "the lowest evaluation loss", "the best
+/// evaluation by auc".
+std::string best_text(const Job& job);
 
 /// The state of the schedule `plateau` after a number of evaluations.
 struct Plateau {
@@ -30,14 +35,15 @@ const ScheduleSpec* plateau_schedule(const Job& job);
 
 /// Returns the state of the job's plateau schedule after the evaluations of at most `epochs`
 /// trained epochs; all 0 without such a schedule. The rate is reduced after `patience` evaluations
-/// in a row whose loss is not below (1 - min_delta) times the lowest loss before. Source: the
+/// in a row whose loss is not below (1 - min_delta) times the lowest loss before; the same for
+/// another eval.early_stop.metric. Source: the
 /// ReduceLROnPlateau of Keras; `min_delta` is a share as in that of PyTorch (threshold_mode "rel").
 Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs);
 
 /// Returns true if none of the last `eval.early_stop.patience` evaluations improves on the best one
-/// before them. False if patience is 0. Source: Prechelt 1998, "Early Stopping - But When?",
-/// criterion UP, with the best loss so far in place of the previous one. With a plateau schedule,
-/// only evaluations after its last reduction count.
+/// before them by more than `eval.early_stop.min_delta`. False if patience is 0. Source: Prechelt
+/// 1998, "Early Stopping - But When?", criterion UP, with the best loss so far in place of the
+/// previous one. With a plateau schedule, only evaluations after its last reduction count.
 bool stops_early(const Job& job, const std::vector<Evaluation>& evaluations);
 
 }  // namespace downpour::chief

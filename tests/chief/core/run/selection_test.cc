@@ -48,6 +48,28 @@ TEST_CASE("the losses of several outputs add up with their weights", "[chief][co
   CHECK(best_epochs(job, evaluations) == 2);
 }
 
+TEST_CASE("another metric decides about the best epoch and the end", "[chief][core]") {
+  Job job = job_with(2);
+  job.model.outputs[0].loss = "logistic";
+  job.eval.early_stop.metric = "accuracy";
+  // The losses fall, and the accuracies are 0.7, 0.9, 0.8, 0.9.
+  std::vector<Evaluation> evaluations = evaluations_of({0.5, 0.4, 0.3, 0.2});
+  const double correct[] = {7, 9, 8, 9};
+  for (size_t i = 0; i < 4; ++i) evaluations[i].outputs[0].sums.correct = correct[i];
+  CHECK(best_epochs(job, evaluations) == 2);
+  CHECK(stops_early(job, evaluations));
+  CHECK(best_text(job) == "the best evaluation by accuracy");
+  job.eval.early_stop.metric = "loss";
+  CHECK(best_epochs(job, evaluations) == 4);
+  CHECK_FALSE(stops_early(job, evaluations));
+  job.eval.early_stop.min_delta = 0.15F;  // only the third loss is better by more
+  evaluations.pop_back();
+  CHECK_FALSE(stops_early(job, evaluations));
+  job.eval.early_stop.min_delta = 0.25F;
+  CHECK(stops_early(job, evaluations));
+  CHECK(best_epochs(job, evaluations) == 3);
+}
+
 TEST_CASE("training stops after `patience` evaluations without a new lowest loss",
           "[chief][core]") {
   const Job job = job_with(2);
