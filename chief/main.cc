@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "chief/runtime/chief_node.h"
+#include "chief/runtime/classes.h"
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/learn.h"
 #include "chief/runtime/run_lock.h"
@@ -55,6 +56,7 @@ Result<int> run(const Flags& flags) {
                                             .progress = chief::print_spooling}));
   const Job& job = given.loaded.job;
   DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
+  DP_TRY(std::string unknown, chief::check_labels(job));
   DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));
   PosixStorage storage;
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
@@ -62,6 +64,7 @@ Result<int> run(const Flags& flags) {
     DP_TRY(given.lock, chief::lock_run(storage, job.run_dir, flags.takeover));
   }
   std::vector<std::string> notes = given.notes;
+  if (!unknown.empty()) notes.push_back(std::move(unknown));
   for (const Override& override : overrides) {
     const auto origin = given.loaded.origins.find(override.key);
     if (override.if_absent && origin != given.loaded.origins.end() &&

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "chief/runtime/classes.h"
 #include "chief/runtime/run_lock.h"
 #include "shared/base/object_scheme.h"
 #include "shared/data/bytes/file.h"
@@ -14,7 +15,9 @@
 #include "shared/data/formats/text/table_columns.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/env/storage.h"
+#include "shared/job/field_output.h"
 #include "shared/job/formats.h"
+#include "shared/job/losses.h"
 #include "shared/job/preset.h"
 #include "shared/job/presets.h"
 #include "shared/job/runs.h"
@@ -82,6 +85,28 @@ Result<void> take_sources(Job& job, const JobUse& use, GivenJob& given) {
   DP_TRY(given.lock, lock_run(storage, job.run_dir, use.takeover));
   return spool_sources(job, use.fresh ? Spooling::kAnew : Spooling::kMake, given.notes,
                        use.progress);
+}
+
+/// Finds the classes of a target with texts in all records, or takes those of an earlier run.
+/// `facts` has those of a sample.
+Result<void> complete_classes(const DataSpec& data, const std::string& base_dir,
+                              const std::vector<std::string>& run_dirs, FieldSpec& target) {
+  if (target.classes.empty()) return {};
+  std::vector<std::string> classes = known_classes(run_dirs, target.name);
+  if (classes.empty()) {
+    DP_TRY(classes, find_classes(data, target.name, base_dir));
+  }
+  target.classes = std::move(classes);
+  return {};
+}
+
+/// Returns an error if the target has texts that are no classes.
+Result<void> check_target(const FileFacts& facts) {
+  const auto target = std::ranges::find(facts.fields, facts.target, &FieldSpec::name);
+  if (target == facts.fields.end() || !is_sparse(*target)) return {};
+  return Error{ErrorCode::kConfig,
+               str("the target `", facts.target, "` has too many different texts for classes"),
+               facts.path, "name the column to predict: --set model.target=NAME", "DP-2107"};
 }
 
 /// Returns the text of an override's value, a bare word or a TOML string.
@@ -168,6 +193,24 @@ Environment process_environment() {
   };
 }
 
+namespace {
+
+/// Completes the classes of the fields that were taken from the data.
+Result<void> fill_classes(const FileFacts& found, Job& job) {
+  for (FieldSpec& field : job.data.fields) {
+    if (std::ranges::find(found.fields, field) == found.fields.end()) continue;
+    DP_TRY_VOID(
+        complete_classes(job.data, job.base_dir, {job.run_dir, job.train.warm_start.run}, field));
+    PresetOptions& options = job.model.options;
+    if (field.name == options.target && options.loss == "softmax_cross_entropy" &&
+        options.classes == 0)
+      options.classes = uint32_t(field.classes.size());
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data) && !job.data.source.is_program() && job.data.program.empty()) {
     DP_TRY_VOID(expand_runs(job.data.columns).context("data.columns"));
@@ -176,6 +219,7 @@ Result<void> complete_from_data(Job& job, std::string& sniffed) {
     if (found) {
       sniffed = found->reason;
       fill_from(*found, job.data);
+      DP_TRY_VOID(fill_classes(*found, job));
     } else if (has_named_columns(job.data.format) && job.data.header && !job.data.fields.empty()) {
       // The lines may give no facts, but the job has them.
       DP_TRY(job.data.columns, data::columns_of(job.data, files.front().path));
@@ -209,8 +253,10 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   const std::string loss = given_loss(model);
   if (!model.options.target.empty()) roles.targets = {{model.options.target, loss}};
   DP_TRY(FileFacts facts, data::sniff(path, {}, roles));
-  if (loss == "squared") facts.classes = 0;
-  if (loss == "logistic") facts.classes = 2;
+  if (const LossInfo* const info = find_loss(loss)) {
+    if (info->is_regression()) facts.classes = 0;
+    if (info->target == TargetType::kBinary) facts.classes = 2;
+  }
   given.from_data_file = true;
   facts.path = is_object ? path : fs::absolute(path, error).string();
   if (facts.records_estimated == 0 && is_object) {
@@ -219,6 +265,24 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   }
   if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
   const std::string here = fs::current_path(error).string();
+  DP_TRY_VOID(check_target(facts));
+  for (FieldSpec& field : facts.fields) {
+    if (field.name != facts.target || field.classes.empty()) continue;
+    const Job sampled = job_for_file(facts, here);
+    const auto run_of = [&](const char* key, const std::string& otherwise) {
+      for (const auto& override : overrides)
+        if (override.key == key) return fs::absolute(unquoted(override.value), error).string();
+      return otherwise;
+    };
+    const size_t in_sample = field.classes.size();
+    DP_TRY_VOID(complete_classes(
+        sampled.data, here,
+        {use.fresh ? "" : run_of("run_dir", sampled.run_dir), run_of("train.warm_start.run", "")},
+        field));
+    if (field.classes.size() == in_sample) continue;
+    facts.classes = uint32_t(field.classes.size());
+    facts.reason += str("; ", facts.classes, " classes in all records");
+  }
   // Print the generated job and load it with the overrides, like a job of the user.
   Job chosen = job_for_file(facts, here);
   drop_conflicts(overrides, model, chosen);

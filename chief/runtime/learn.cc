@@ -1,18 +1,16 @@
 #include "chief/runtime/learn.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <thread>
 #include <utility>
 
+#include "chief/runtime/work_on.h"
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/data/values/quantiles.h"
-#include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/field_output.h"
 #include "shared/job/job_file.h"
@@ -160,14 +158,17 @@ void fill_in(const Statistics& statistics, ops::Quantile& op) {
 /// Targets with values so large that their squares overflow stay as they are.
 void fill_in(const Statistics& statistics, OutputSpec& output) {
   const Moments& target = statistics.moments;
-  const bool logistic = output.loss == "logistic";
+  const bool logistic = output.loss == "logistic", poisson = output.loss == "poisson";
   const double rate = target.count == 0 ? 0.5 : target.clamped / target.count;
   const double mean = logistic ? std::clamp(rate, 1e-6, 1 - 1e-6) : target.mean;
   const double deviation = target.count == 0 ? 0 : std::sqrt(target.squares / target.count);
   constexpr double kLargest = 1e15;
   const bool usable = std::abs(mean) < kLargest && deviation < kLargest;
   if (output.offset.open)
-    output.offset = {!usable ? 0.0F : float(logistic ? std::log(mean / (1 - mean)) : mean)};
+    output.offset = {!usable    ? 0.0F
+                     : logistic ? float(std::log(mean / (1 - mean)))
+                     : poisson  ? float(std::log(std::max(mean, 1e-6)))
+                                : float(mean)};
   if (output.scale.open) output.scale = {usable && deviation > 0 ? float(deviation) : 1.0F};
 }
 
@@ -198,32 +199,19 @@ Result<FieldStatistics> read_range(const std::shared_ptr<const data::ReadPlan>& 
 Result<FieldStatistics> read_all(const std::shared_ptr<const data::ReadPlan>& plan,
                                  const std::vector<plan::ShardRange>& ranges,
                                  FieldStatistics fields) {
-  std::vector<Result<FieldStatistics>> parts(ranges.size(), FieldStatistics{});
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> failed = false;
+  std::vector<FieldStatistics> parts(ranges.size());
   std::mutex adding;
   const FieldStatistics empty = fields;
-  const auto work = [&] {
-    for (size_t i = next++; i < ranges.size() && !failed; i = next++) {
-      parts[i] = read_range(plan, ranges[i], empty);
-      if (!parts[i]) {
-        failed = true;
-        continue;
-      }
-      const std::lock_guard lock(adding);
-      for (size_t f = 0; f < fields.size(); ++f)
-        fields[f].sample.add(std::exchange((*parts[i])[f].sample, {}));
-    }
+  const auto read = [&](size_t i) -> Result<void> {
+    DP_TRY(parts[i], read_range(plan, ranges[i], empty));
+    const std::lock_guard lock(adding);
+    for (size_t f = 0; f < fields.size(); ++f)
+      fields[f].sample.add(std::exchange(parts[i][f].sample, {}));
+    return {};
   };
-  {
-    std::vector<std::jthread> threads;
-    const size_t count = std::min<size_t>(allowed_cpus(), ranges.size());
-    while (threads.size() + 1 < count) threads.emplace_back(work);
-    work();
-  }
-  for (Result<FieldStatistics>& part : parts) {
-    if (!part) return std::move(part).error();
-    for (size_t i = 0; i < part->size(); ++i) fields[i].moments.add((*part)[i].moments);
+  DP_TRY_VOID(work_on(ranges.size(), read));
+  for (const FieldStatistics& part : parts) {
+    for (size_t i = 0; i < part.size(); ++i) fields[i].moments.add(part[i].moments);
   }
   return fields;
 }

@@ -187,5 +187,51 @@ TEST_CASE("clicks without a job come within .01 AUC of the best possible", "[int
   }
 }
 
+/// Writes animals of three kinds, which size and colour decide. Those of the last `rare` records
+/// are of a fourth kind.
+void write_animals(const std::string& path, int records, int rare, uint64_t seed) {
+  Rng rng(seed);
+  std::ofstream file(path);
+  file << "size,colour,kind\n";
+  for (int i = 0; i < records; ++i) {
+    const bool is_rare = i >= records - rare;
+    const double size = is_rare ? 9 + rng.uniform64() : 6 * rng.uniform64();
+    const bool grey = rng.below(2) == 0;
+    file << size << (grey ? ",grey," : ",brown,")
+         << (is_rare    ? "whale"
+             : size > 4 ? "horse"
+             : grey     ? "mouse"
+                        : "fox")
+         << "\n";
+  }
+}
+
+TEST_CASE("a label of several texts trains a model of all classes, also of those at the file's end",
+          "[integration]") {
+  const ScratchDir dir;
+  write_animals(dir / "animals.csv", 20'000, 300, 1);
+  write_animals(dir / "test.csv", 4'000, 60, 2);
+  const Json metrics = train_and_evaluate(dir, dir / "animals.csv", dir / "test.csv");
+  CHECK(metrics["accuracy"].get<double>() > 0.99);
+  CHECK(metrics["logloss"].get<double>() < 0.05);
+
+  const auto downpour = [&](const std::vector<std::string>& arguments) {
+    return Program("downpour", arguments, dir.path()).wait(60);
+  };
+  dir.write("new.csv", "size,colour,kind\n9.5,grey,whale\n1,brown,cat\n");
+  const Ended predicted =
+      downpour({"predict", "runs/animals", "--data", dir / "new.csv", "--header", "--quiet"});
+  REQUIRE(predicted.status == 0);
+  CHECK(predicted.out.starts_with("class/fox\tclass/horse\tclass/mouse\tclass/whale\n"));
+  CHECK(std::ranges::count(predicted.out, '\n') == 3);
+  const Ended refused = downpour({"eval", "runs/animals", "--data", dir / "new.csv"});
+  CHECK(refused.status == 65);
+  CHECK(refused.err.find("none of the classes of `kind`: \"cat\" (1 record)") != std::string::npos);
+  const Ended skipped =
+      downpour({"eval", "runs/animals", "--data", dir / "new.csv", "--skip-unknown-labels"});
+  CHECK(skipped.status == 0);
+  CHECK(skipped.err.find("evaluations leave out 1 of the records") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace downpour::testing

@@ -23,6 +23,8 @@ struct EvalFlags {
   std::vector<std::string> data;
   std::string out = "-";
   bool allow_exec = false;
+  bool skip_unknown_labels = false;
+  bool header = false;
 };
 
 // Returns the run folder that the user named, directly or through its job file.
@@ -67,12 +69,29 @@ Result<Job> eval_job(const EvalFlags& flags) {
     if (!text.empty()) into = uint32_t(std::strtoul(text.c_str(), nullptr, 10));
   };
   number(flags.common.threads, job.cluster.threads);
+  if (flags.skip_unknown_labels) job.eval.unknown_labels = "skip";
   if (const std::string program = program_of(job); !program.empty() && !flags.allow_exec) {
     return Error{ErrorCode::kPermission,
                  str("the job of this run starts a program on this machine: ", printable(program)),
                  run_dir, "add --allow-exec if you trust the run folder", ""};
   }
   return job;
+}
+
+// Returns the names of the columns of predictions, as one line. The columns of a softmax have the
+// names of its classes, or their numbers.
+std::string header_of(const Job& job, const std::vector<uint32_t>& widths) {
+  std::string line;
+  for (size_t o = 0; o < widths.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    const FieldSpec* const target = job.data.find_field(output.target);
+    const bool named = target != nullptr && target->classes.size() == widths[o];
+    for (uint32_t k = 0; k < widths[o]; ++k) {
+      line += str(line.empty() ? "" : "\t", output.name);
+      if (widths[o] > 1) line += str("/", named ? printable(target->classes[k]) : str(k));
+    }
+  }
+  return line + "\n";
 }
 
 int run_pass(const EvalFlags& flags, wire::Purpose mode) {
@@ -97,7 +116,7 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   if (out == nullptr)
     return report(Error{ErrorCode::kCannotCreate, "can't write the predictions", flags.out},
                   request.console);
-  bool failed = false;
+  bool failed = flags.header && std::fputs(header_of(request.job, widths).c_str(), out) < 0;
   request.on_prediction = [&](const chief::PredictionBatch& batch) {
     // `values` has [records, width] for each output. Print one line per record, separated by tabs.
     std::string text;
@@ -140,6 +159,8 @@ void add_eval(CLI::App& app, int& status) {
   verb->add_flag("--allow-exec", flags->allow_exec,
                  "Allow to start the programs that the job of the run uses to read data");
   add_output_flags(*verb, flags->common);
+  verb->add_flag("--skip-unknown-labels", flags->skip_unknown_labels,
+                 "Leave out records whose label is none of the classes");
   verb->footer("Example:\n  downpour eval runs/a9a --data a9a.t");
   verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kEval); });
 }
@@ -153,6 +174,7 @@ void add_predict(CLI::App& app, int& status) {
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->data, "Files or globs, in the format of the training data");
   verb->add_option("--out", flags->out, "Output file; - is stdout");
+  verb->add_flag("--header", flags->header, "Begin with a line of names: outputs and classes");
   verb->add_option("--threads", flags->common.threads, "Number of cores to use")->default_str("");
   verb->add_flag("--allow-exec", flags->allow_exec,
                  "Allow to start the programs that the job of the run uses to read data");

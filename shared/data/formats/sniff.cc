@@ -14,6 +14,7 @@ Result<FileFacts> checked(FileFacts facts, const std::string& path) {
   for (const FieldSpec& field : facts.fields) {
     texts.push_back(field.source_name());
     texts.insert(texts.end(), field.positive.begin(), field.positive.end());
+    texts.insert(texts.end(), field.classes.begin(), field.classes.end());
   }
   for (const std::string& text : texts) {
     if (json::is_utf8(text)) continue;

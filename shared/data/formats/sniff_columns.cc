@@ -60,6 +60,13 @@ std::string said(uint32_t classes) {
   return classes == 2 ? "binary" : str(classes, " classes");
 }
 
+namespace {
+
+constexpr size_t kClassRecords =
+    3;  // texts of which each occurs less often on average are no classes
+
+}  // namespace
+
 size_t target_rank(const std::string& name) {
   const auto found = std::ranges::find(kTargetNames, lower(name));
   return found == kTargetNames.end() ? kNoTargetName : size_t(found - kTargetNames.begin());
@@ -134,20 +141,29 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
     if (classified || (target.loss.empty() && classes > 2)) field.type = FieldType::kInt64;
   } else if (!column.texts.empty()) {
     field.type = FieldType::kString;
-    // Of two texts, the rarer one is the positive class. Of more, the most frequent one is, and all
-    // others are the negative class.
     std::string rare, frequent;
     for (const auto& [text, count] : column.texts) {
       if (rare.empty() || count < column.texts.at(rare)) rare = text;
       if (frequent.empty() || count > column.texts.at(frequent)) frequent = text;
     }
     // Texts do not fit other losses. The check of the job says so.
-    if (target.loss.empty() || target.loss == "logistic") {
-      field.positive = {column.texts.size() == 2 ? rare : frequent};
-      note =
-          str(", 1 means \"", shown(field.positive[0]), "\"",
-              column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other values")
-                                      : "");
+    const size_t texts = column.texts.size();
+    const bool repeated = texts <= kClassesMax && texts * kClassRecords <= column.cells;
+    if (texts == 1) {
+      field.classes = {frequent};  // the file may be sorted, so the caller looks at all records
+    } else if (target.loss == "logistic" && texts > 2) {
+      // One class against all others.
+      field.positive = {frequent};
+      note = str(", 1 means \"", shown(frequent), "\" and 0 the ", texts - 1, " other values");
+    } else if (texts == 2 && !classified) {
+      // The rarer text is the positive class.
+      for (const auto& [text, count] : column.texts)
+        if (text != rare) field.classes = {text, rare};
+      note = str(", 1 means \"", shown(rare), "\"");
+    } else if (texts >= 2 && (classified || (target.loss.empty() && repeated))) {
+      for (const auto& [text, count] : column.texts) field.classes.push_back(text);
+      classes = uint32_t(texts);
+      note = str(", the most frequent is \"", shown(frequent), "\"");
     }
   }
   if (facts.target.empty()) facts.target = target.name, facts.classes = classes;

@@ -16,6 +16,8 @@ bool is_allowed(const TargetRule& rule, float value) {
       return value == 0.0F || value == 1.0F;
     case TargetKind::kClass:
       return value >= 0 && value < float(rule.classes) && value == std::floor(value);
+    case TargetKind::kCount:
+      return value >= 0;
   }
   return false;
 }

@@ -222,8 +222,10 @@ Result<void> BatchReader::take(Batch& batch, Columns& columns, const QueuedRecor
 Result<void> BatchReader::skip_or_fail(const Fault& fault, const QueuedRecord& record,
                                        Batch& batch) {
   const uint64_t skipped = totals_.counts.skipped + batch.counts.skipped + 1;
+  const bool unknown = fault.unknown_label && plan_->skips_unknown_labels && !plan_->training;
   const bool skip = plan_->data.bad_records == BadRecords::kSkip;
-  if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
+  if (unknown ||
+      (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max))) {
     ++batch.counts.skipped;
     if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kSkipped};
     for (KeyBuffer& buffer : flow_.scratch().keys) {  // keys that the record left before its fault

@@ -35,6 +35,7 @@ void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
     for (const int64_t d : field.shape) hash.add("shape", uint64_t(d));
     if (field.fallback) hash.add("default", *field.fallback);
     for (const std::string& text : field.positive) hash.add("positive", text);
+    for (const std::string& text : field.classes) hash.add("class", text);
     for (const TransformSpec& op : field.transform) hash_op(hash, op);
   }
 }

@@ -6,10 +6,30 @@
 #include "shared/base/human.h"
 #include "shared/base/str.h"
 #include "shared/data/reading/scratch.h"
+#include "shared/job/losses.h"
 
 namespace downpour::data {
 
 std::shared_ptr<ScratchPool> make_scratch_pool() { return std::make_shared<ScratchPool>(); }
+
+namespace {
+
+TargetKind kind_of(const std::string& loss) {
+  const LossInfo* const info = find_loss(loss);
+  switch (info == nullptr ? TargetType::kNumber : info->target) {
+    case TargetType::kBinary:
+      return TargetKind::kBinary;
+    case TargetType::kClass:
+      return TargetKind::kClass;
+    case TargetType::kCount:
+      return TargetKind::kCount;
+    case TargetType::kNumber:
+      break;
+  }
+  return TargetKind::kAny;
+}
+
+}  // namespace
 
 std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
                                                const std::vector<uint32_t>& widths,
@@ -25,13 +45,12 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   plan->drop_remainder = job.train.drop_remainder;
   plan->batches_max = job.train.steps_per_epoch;
   plan->holdout = holdout;
+  plan->skips_unknown_labels = job.eval.unknown_labels == "skip";
   plan->files = std::move(files);
   for (size_t o = 0; o < job.model.outputs.size(); ++o) {
     const OutputSpec& output = job.model.outputs[o];
-    const TargetKind kind = output.loss == "logistic"                ? TargetKind::kBinary
-                            : output.loss == "softmax_cross_entropy" ? TargetKind::kClass
-                                                                     : TargetKind::kAny;
-    plan->targets.push_back({output.target, kind, widths[o]});
+    plan->targets.push_back(
+        {.field = output.target, .kind = kind_of(output.loss), .classes = widths[o]});
   }
   return plan;
 }
@@ -180,7 +199,10 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
   out->training = false;
   out->targets_optional = true;
   out->cache.reset();  // prediction reads each record once
-  for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;
+  for (TargetRule& rule : out->targets) {
+    rule.kind = TargetKind::kAny;
+    rule.any_text = true;
+  }
   return out;
 }
 

@@ -67,6 +67,9 @@ struct ReadPlan : FieldContext {
   // True: a reader of training records applies random ops. A reader of held-out records
   // (Split::kHeldOut) never does. False: the plan is for evaluation or prediction.
   bool training = true;
+  // A record whose label is none of the classes is skipped, unless `training`. It is counted like a
+  // bad record that data.bad_records = "skip" skips.
+  bool skips_unknown_labels = false;
   std::shared_ptr<RecordCache> cache;  // null: records that are read again are parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
   std::shared_ptr<ProgramPool> programs = make_program_pool();

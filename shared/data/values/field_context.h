@@ -17,11 +17,15 @@ enum class TargetKind : uint8_t {
   kAny,     // any finite number
   kBinary,  // 0 or 1; -1 reads as 0
   kClass,   // an integer in [0, classes)
+  kCount,   // at least 0
 };
+class TextCounter;
 struct TargetRule {
   std::string field;
   TargetKind kind = TargetKind::kAny;
   uint32_t classes = 0;
+  bool any_text = false;  // a text that is none of the field's classes reads as 0
+  std::shared_ptr<TextCounter> counter = {};  // if set, reads all texts as 0, and counts them
 };
 
 class VocabularyPool;

@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kSmallResults = 1024;
 constexpr const char* kFixRecord = "correct the record, or set data.bad_records = \"skip\"";
+constexpr const char* kGiveClass =
+    "add it to `classes` of the field; if only the evaluation's data have it, "
+    "eval.unknown_labels = \"skip\" leaves such records out";
 constexpr const char* kFixLine = "correct the line, or set data.bad_records = \"skip\"";
 
 }  // namespace
@@ -52,10 +55,12 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
   field.name_ = spec.name;
   field.width_ = width;
   field.missing_ = MissingMarks(data);
-  field.positive_ = spec.positive;
+  const bool counts = rule != nullptr && rule->counter != nullptr;
+  field.label_ = counts ? LabelTexts::counting(rule->counter) : LabelTexts::of(spec);
   field.integer_ = spec.type == FieldType::kInt64;
   if (rule != nullptr) {
     field.is_target_ = true;
+    field.any_text_ = rule->any_text;
     field.target_ = rule->kind;
     field.classes_ = rule->classes;
   }
@@ -64,9 +69,10 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
         spec, str("does not have the shape of the ", width, " floats that the model reads"),
         "set shape = [] for one number, or [n] for n numbers (in text files separated by spaces)");
   }
-  if (spec.type == FieldType::kString && spec.positive.empty()) {
+  if (spec.type == FieldType::kString && field.label_ == nullptr) {
     return field_error(spec, "is a string, but the model needs a number",
-                       "set type = \"float32\", or list in `positive` the strings that mean 1");
+                       "set type = \"float32\", or list the texts of a label in `classes`, or in "
+                       "`positive` those that mean 1");
   }
   for (const TransformSpec& op : spec.transform) {
     if (NumberOps::takes(op)) {
@@ -87,8 +93,8 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
     field.small_ = std::move(small);
   }
   field.takes_short_numbers_ =
-      width == 1 && field.positive_.empty() && !field.missing_.are_numbers();
-  field.plain_ = field.positive_.empty() && field.ops_.empty() && !field.integer_ &&
+      width == 1 && field.label_ == nullptr && !field.missing_.are_numbers();
+  field.plain_ = field.label_ == nullptr && field.ops_.empty() && !field.integer_ &&
                  field.target_ == TargetKind::kAny;
   if (spec.fallback) {
     // The default is converted like any other value, but without the check for missing marks.
@@ -96,10 +102,13 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
     std::vector<float> values(width);
     float number = 0;
     const char* const end =
-        spec.positive.empty() ? parse_float(spec.fallback->c_str(), number) : nullptr;
-    if (!spec.positive.empty()) {
-      number =
-          std::count(spec.positive.begin(), spec.positive.end(), *spec.fallback) > 0 ? 1.0F : 0.0F;
+        field.label_ == nullptr ? parse_float(spec.fallback->c_str(), number) : nullptr;
+    if (field.label_ != nullptr) {
+      const auto known = field.label_->number_of(*spec.fallback);
+      if (!known)
+        return field_error(spec, str("default = \"", *spec.fallback, "\" is none of its classes"),
+                           "");
+      number = *known;
     } else if (end == nullptr || *end != '\0') {
       return field_error(spec, str("default = \"", *spec.fallback, "\" is not a number"), "");
     }
@@ -116,7 +125,7 @@ std::optional<NumberOps> FloatField::defer_ops() {
   if (ops_.empty() || !ops_.is_total() || target_ != TargetKind::kAny) return {};
   if (fallback_) fallback_ = fallback_given_;
   small_.reset();
-  plain_ = positive_.empty() && !integer_;
+  plain_ = label_ == nullptr && !integer_;
   return std::exchange(ops_, NumberOps());
 }
 
@@ -155,6 +164,9 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
       return refuse("is out of range: a class is an integer from 0 to the number of classes - 1",
                     text, "check the last layer's units and the target's column", fault);
     }
+  } else if (target_ == TargetKind::kCount && !(value >= 0)) {
+    return refuse("is out of range: a count is at least 0", text,
+                  "correct the record, or choose another loss, for example \"squared\"", fault);
   }
   *to = value;
   return true;
@@ -193,11 +205,12 @@ bool FloatField::convert_missing(float* to, Fault& fault) const {
 
 bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
   if (missing_.matches(text)) return convert_missing(to, fault);
-  if (!positive_.empty()) {
-    float value = 0;
-    for (const std::string& positive : positive_)
-      if (text == positive) value = 1;
-    return convert_number(value, text, to, fault);
+  if (label_ != nullptr) {
+    const auto value = label_->number_of(text);
+    if (value || any_text_) return convert_number(value.value_or(0), text, to, fault);
+    refuse("is none of the classes of its field", text, kGiveClass, fault);
+    fault.unknown_label = true;
+    return false;
   }
   float number = 0;
   if (width_ == 1 && parse_short_float(text.data(), text.size(), number)) {

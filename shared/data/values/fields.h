@@ -16,6 +16,7 @@
 #include "shared/base/hash.h"
 #include "shared/data/values/field_context.h"
 #include "shared/data/values/key_buffer.h"
+#include "shared/data/values/label_texts.h"
 #include "shared/data/values/number_ops.h"
 #include "shared/data/values/tokens.h"
 #include "shared/data/values/vocabulary.h"
@@ -35,6 +36,7 @@ struct Fault {
   std::string made = {};               // used in place of `text` if the window does not contain the
                                        // text
   const char* hint = nullptr;
+  bool unknown_label = false;  // the text of a label is none of its field's classes
 };
 
 /// Decides whether a text means that a value is missing.
@@ -60,12 +62,12 @@ class MissingMarks {
   bool nan_ = false;
 };
 
-/// Reads a field as floats: parses numbers or compares with `positive`, applies the ops for
-/// numbers, and checks the target's range.
+/// Reads a field as floats: parses numbers or the texts of a label, applies the ops for numbers,
+/// and checks the target's range.
 class FloatField {
  public:
   /// Errors: kConfig if the field can't be read as floats (it has a hash, or is a string without
-  /// `positive`).
+  /// `positive` and `classes`).
   static Result<FloatField> make(const DataSpec& data, const FieldSpec& spec,
                                  const TargetRule* rule, uint32_t width);
 
@@ -115,7 +117,7 @@ class FloatField {
   std::optional<NumberOps> defer_ops();
   /// Writes the floats that a missing value reads as.
   bool convert_missing(float* to, Fault& fault) const;
-  bool needs_text() const { return !positive_.empty(); }
+  bool needs_text() const { return label_ != nullptr; }
 
  private:
   FloatField() : missing_(DataSpec{}) {}
@@ -127,7 +129,8 @@ class FloatField {
   bool plain_ = false;
   bool takes_short_numbers_ = false;
   MissingMarks missing_;
-  std::vector<std::string> positive_;
+  std::shared_ptr<const LabelTexts> label_;  // null: the values are numbers
+  bool any_text_ = false;                    // an unknown text reads as 0
   NumberOps ops_;
   // Precomputed results for the values 0, 1, 2, ..., if the ops include a logarithm. Most counts
   // are small.

@@ -52,8 +52,8 @@ Result<std::unique_ptr<RecordFilter>> RecordFilter::make(const DataSpec& data) {
   const std::vector<FieldSpec> fields = scalars(data);
   std::vector<ExpressionField> named;
   for (const FieldSpec& field : fields)
-    named.push_back({.name = field.name,
-                     .is_text = field.type == FieldType::kString || !field.positive.empty()});
+    named.push_back(
+        {.name = field.name, .is_text = field.type == FieldType::kString || field.is_label()});
   DP_TRY(Expression expression, Expression::compile(data.filter, named));
   std::unique_ptr<RecordFilter> filter(new RecordFilter(std::move(expression)));
   for (const uint32_t index : filter->expression_.fields()) {

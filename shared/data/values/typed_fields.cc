@@ -70,7 +70,7 @@ std::vector<TypedField> TypedField::inputs_of(RecordFilter& filter) {
     TypedField& field = fields.emplace_back();
     field.spec_ = spec;
     // A label with `positive` is compared as text.
-    if (!spec.positive.empty()) field.spec_.type = FieldType::kString;
+    if (spec.is_label()) field.spec_.type = FieldType::kString;
     field.kind_ = Kind::kFilter;
     field.column_ = uint32_t(fields.size() - 1);
     field.filter_ = &filter;

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "chief/runtime/classes.h"
+#include "chief/runtime/job_setup.h"
 #include "shared/env/storage.h"
 #include "shared/job/job_file.h"
 #include "tests/chief/runtime/support.h"
@@ -178,6 +180,68 @@ TEST_CASE("a bad record ends the pass with an error that names its line", "[chie
   REQUIRE_FALSE(done);
   CHECK(done.error().code == ErrorCode::kBadData);
   CHECK(done.error().where.ends_with("d.csv:2"));
+}
+
+/// Returns `records` lines with the labels a and b, and in the last line `last`.
+std::string labelled(int records, const char* last) {
+  std::string text;
+  for (int i = 1; i < records; ++i) text += str(i, ",", i % 3 == 0 ? "a" : "b", "\n");
+  return text + str(records, ",", last, "\n");
+}
+
+TEST_CASE("the classes of a label are the texts of all records", "[chief]") {
+  const ScratchDir dir;
+  DataSpec data;
+  data.format = DataFormat::kCsv;
+  data.columns = {"x", "y"};
+  data.fields = {{.name = "x"}, {.name = "y", .type = FieldType::kString, .classes = {"a", "b"}}};
+  data.source.paths = {dir.write("d.csv", labelled(30'000, "rare"))};
+  CHECK(find_classes(data, "y", dir.path()).value() == std::vector<std::string>{"a", "b", "rare"});
+  data.source.paths = {dir.write("two.csv", labelled(300, "a"))};
+  CHECK(find_classes(data, "y", dir.path()).value() == std::vector<std::string>{"b", "a"});
+  data.source.paths = {dir.write("one.csv", "1,a\n2,a\n")};
+  CHECK(find_classes(data, "y", dir.path()).error().what ==
+        "all records have the same value of the target `y`: \"a\"");
+  std::string many;
+  for (int i = 0; i < 1001; ++i) many += str(i, ",t", i, "\n");
+  data.source.paths = {dir.write("many.csv", many)};
+  CHECK(find_classes(data, "y", dir.path()).error().what ==
+        "the target `y` has more than 1000 different texts");
+}
+
+TEST_CASE("a data file that is sorted by a label of texts has all its classes", "[chief]") {
+  const ScratchDir dir;
+  std::string lines = "x,kind\n";
+  for (const char* kind : {"fox", "horse", "mouse"})
+    for (int i = 0; i < 12'000; ++i) lines += str(i % 97, ",", kind, "\n");
+  const auto given = load_given_job(dir.write("sorted.csv", lines), {});
+  INFO((given ? "" : given.error().what));
+  REQUIRE(given);
+  CHECK(given->loaded.job.data.find_field("kind")->classes ==
+        std::vector<std::string>{"fox", "horse", "mouse"});
+  CHECK(given->loaded.job.model.outputs[0].loss == "softmax_cross_entropy");
+  CHECK(given->sniffed.find("3 classes in all records") != std::string::npos);
+}
+
+TEST_CASE("evaluation data with other labels are refused before training, or left out", "[chief]") {
+  const ScratchDir dir;
+  Job job;
+  job.data.format = DataFormat::kCsv;
+  job.data.columns = {"x", "y"};
+  job.data.fields = {{.name = "x"},
+                     {.name = "y", .type = FieldType::kString, .classes = {"a", "b"}}};
+  job.model.outputs = {{.name = "o", .loss = "logistic", .target = "y"}};
+  CHECK(check_labels(job).value().empty());
+  job.eval.source.paths = {dir.write("known.csv", "1,a\n2,b\n")};
+  CHECK(check_labels(job).value().empty());
+  job.eval.source.paths = {dir.write("other.csv", "1,a\n2,a.\n3,a.\n4,b.\n")};
+  const Error error = check_labels(job).error();
+  CHECK(error.what ==
+        "the evaluation data have labels that are none of the classes of `y`: \"a.\" (2 records), "
+        "\"b.\" (1 record)");
+  CHECK(error.where == "data.fields.y.classes");
+  job.eval.unknown_labels = "skip";
+  CHECK(check_labels(job).value().starts_with("evaluations leave out 3 of the records"));
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
   plan->data.missing = sniffed.missing;
   plan->data.fields = sniffed.fields;
   for (const FieldSpec& field : sniffed.fields) {
-    const bool keys =
-        field.is_bag() || (field.type == FieldType::kString && field.positive.empty());
+    const bool keys = field.is_bag() || (field.type == FieldType::kString && !field.is_label());
     if (keys) {
       plan->layout.bags.push_back({field.name, 0});
     } else {
@@ -40,6 +39,10 @@ uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
     }
   }
   plan->layout.tables = {TableId(0)};
+  // The classes are those of a sample.
+  for (FieldSpec& field : plan->data.fields) {
+    if (!field.classes.empty()) field.positive = {std::exchange(field.classes, {}).front()};
+  }
   if (sniffed.classes == 2) plan->targets = {{sniffed.target, TargetKind::kBinary}};
   if (sniffed.classes > 2) plan->targets = {{sniffed.target, TargetKind::kClass, sniffed.classes}};
   auto reader = open_shard(plan, Split::kAll, {}, {0, 0, plan->files[0].bytes}, 0);
@@ -106,7 +109,7 @@ TEST_CASE("sniff: detects padded CSV without header, ? for missing values, and t
   CHECK(sniffed.columns.size() == 6);
   CHECK(sniffed.target == "label");
   CHECK(sniffed.classes == 2);
-  CHECK(field_of(sniffed, "label").positive == std::vector<std::string>{">50K"});
+  CHECK(field_of(sniffed, "label").classes == std::vector<std::string>{"<=50K", ">50K"});
   CHECK(field_of(sniffed, "c1").type == FieldType::kFloat32);
   CHECK(field_of(sniffed, "c2").type == FieldType::kString);
   CHECK(records_as_proposed(path, sniffed) == 3);
@@ -189,15 +192,23 @@ TEST_CASE("sniff: a target or weight of a job that one record lacks has no defau
   CHECK(field_of(facts, "x").transform.size() == 1);
 }
 
-TEST_CASE("sniff: texts are a target of a logistic loss only", "[data]") {
+TEST_CASE("sniff: texts are classes, or with a logistic loss one class against all others",
+          "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("f.csv", "x,y\n1,a\n2,b\n3,c\n4,a\n");
-  const auto positive = [&](const char* loss) {
-    return field_of(sniff(path, {}, {.targets = {{"y", loss}}}).value(), "y").positive;
+  const auto label = [&](const char* loss) {
+    return field_of(sniff(path, {}, {.targets = {{"y", loss}}}).value(), "y");
   };
-  CHECK(positive("logistic") == std::vector<std::string>{"a"});
-  CHECK(positive("squared").empty());
-  CHECK(positive("softmax_cross_entropy").empty());
+  CHECK(label("logistic").positive == std::vector<std::string>{"a"});
+  CHECK_FALSE(label("squared").is_label());
+  CHECK(label("softmax_cross_entropy").classes == std::vector<std::string>{"a", "b", "c"});
+  CHECK_FALSE(label("").is_label());  // too few records for three classes
+  std::string lines = "x,y\n";
+  for (int i = 0; i < 30; ++i)
+    lines += str(i, ",", i % 5 == 0 ? "c" : i % 2 == 0 ? "a" : "b", "\n");
+  const FileFacts three = sniff(dir.write("g.csv", lines)).value();
+  CHECK(three.classes == 3);
+  CHECK(field_of(three, "y").classes == std::vector<std::string>{"a", "b", "c"});
 }
 
 TEST_CASE("sniff: columns that a job declares have its names", "[data]") {
@@ -328,7 +339,7 @@ TEST_CASE("sniff: detects the public data sets, and all of their records can be 
                              {"california-housing/train.csv", DataFormat::kCsv, 0, 18576},
                              {"criteo-small/train.tsv", DataFormat::kCriteo, 2, 7200},
                              {"frappe/train.libfm", DataFormat::kLibsvm, 2, 57722},
-                             {"kddcup99/corrected.gz", DataFormat::kCsv, 2, 311029},
+                             {"kddcup99/corrected.gz", DataFormat::kCsv, 8, 311029},
                              {"mnist/t10k-images-idx3-ubyte.gz", DataFormat::kMnist, 10, 10000},
                              {"sentence-polarity/train.tsv", DataFormat::kTsv, 2, 9596}}) {
     INFO(known.path);

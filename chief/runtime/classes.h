@@ -1,0 +1,30 @@
+// Classes: finds the texts of a label in all records, because a sample may lack some of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/job/job.h"
+
+namespace downpour::chief {
+
+/// Returns the texts of the field `label` in all records of the training source, for
+/// FieldSpec::classes. Of two, the rarer one is last, so that it is the positive class; more are in
+/// ascending order. Uses several threads; the result does not depend on their number. `data` must
+/// have its format and columns. Errors: those of reading; kBadData if there are more than 1,000
+/// texts, or only one.
+Result<std::vector<std::string>> find_classes(const DataSpec& data, const std::string& label,
+                                              const std::string& base_dir);
+
+/// Compares the labels of the evaluation's source with the classes of their fields. Returns a note
+/// about records that eval.unknown_labels = "skip" leaves out; empty if there are none. Error
+/// kBadData: there are such labels, and the job does not skip them.
+Result<std::string> check_labels(const Job& job);
+
+/// Returns the classes of the field `label` in the job of the first of these runs that has it.
+/// Empty if there is none. An empty name is no run.
+std::vector<std::string> known_classes(const std::vector<std::string>& run_dirs,
+                                       const std::string& label);
+
+}  // namespace downpour::chief
