@@ -1,6 +1,8 @@
 #include "tools/sim/counter.h"
 
-#include <unistd.h>
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "chief/runtime/job_setup.h"
 #include "shared/base/hash.h"
@@ -18,11 +20,13 @@ constexpr const char* kCounterModel =
 constexpr const char* kCounterRate =
     "4.656612873077392578125e-10";  // 2^-31, because the loss is the square without a factor 1/2
 
-std::string folder() { return str("/tmp/downpour-sim-", ::getuid()); }
+// The folder is the same for every user, because messages contain its path: otherwise the trace of
+// a seed would depend on the user. The 0 keeps the traces of the seeds that tests name.
+constexpr const char* kFolder = "/tmp/downpour-sim-0";
 
 std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::string& sources) {
   return str(
-      "name = \"", own.name, "\"\npartitions = ", size.partitions, "\nrun_dir = \"", folder(),
+      "name = \"", own.name, "\"\npartitions = ", size.partitions, "\nrun_dir = \"", kFolder,
       "/run\"\n[data]\nsource = ", sources, "\nformat = \"", own.format, "\"\nsharding = \"",
       size.sharding, "\"\n", size.sharding == "auto" ? "" : "streams = 3\n",
       "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
@@ -42,11 +46,21 @@ std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::strin
 Result<std::string> write_data(const std::string& name, const std::string& format,
                                const std::string& text) {
   PosixStorage storage;
-  DP_TRY_VOID(storage.make_dirs(folder()));
-  const std::string file = str(folder(), '/', name, '-', hex(hash_string(text)), '.', format);
+  DP_TRY_VOID(storage.make_dirs(kFolder));
+  // As of /tmp: every user may add files. This fails unless the folder belongs to this user.
+  using std::filesystem::perms;
+  std::error_code not_owner;
+  std::filesystem::permissions(kFolder, perms::all | perms::sticky_bit, not_owner);
+  const std::string file = str(kFolder, '/', name, '-', hex(hash_string(text)), '.', format);
   DP_TRY(const bool there, storage.exists(file));
-  if (!there) DP_TRY_VOID(storage.write_file_atomic(file, as_bytes(text)));
-  return file;
+  if (!there) {
+    DP_TRY_VOID(storage.write_file_atomic(file, as_bytes(text)));
+    return file;
+  }
+  DP_TRY(const Bytes found, storage.read_file(file, text.size() + 1));
+  if (std::ranges::equal(found.span(), as_bytes(text))) return file;
+  return Error{ErrorCode::kBadData, "the file does not have the data of the built-in job", file,
+               "remove it", ""};
 }
 
 Result<Job> make_built_in_job(const JobSize& size, const BuiltInJob& own) {
@@ -59,7 +73,7 @@ Result<Job> make_built_in_job(const JobSize& size, const BuiltInJob& own) {
                    '"', size.mix ? " }" : "");
   }
   sources = size.program ? str("{ exec = [\"cat\", ", sources, "] }") : str("[", sources, "]");
-  const JobSource source{str(folder(), '/', own.name, ".toml"), toml_of(size, own, sources)};
+  const JobSource source{str(kFolder, '/', own.name, ".toml"), toml_of(size, own, sources)};
   DP_TRY(LoadedJob loaded, load_job(source, {}, chief::process_environment()));
   std::string sniffed;
   DP_TRY_VOID(chief::complete_from_data(loaded.job, sniffed));
