@@ -3,8 +3,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/classes.h"
 #include "chief/runtime/job_setup.h"
@@ -12,11 +10,11 @@
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
-#include "shared/base/version.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
 #include "shared/env/signals.h"
+#include "shared/flags/member_flags.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/member_keys.h"
 
@@ -122,42 +120,42 @@ Result<int> run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   exit_on_stop_signals();
-  CLI::App app{
-      "Runs the chief of a job. Start its ps and workers by hand, on any machines, with --chief "
-      "HOST:PORT."};
-  app.option_defaults()->always_capture_default();
   Flags flags;
-  app.add_option("job", flags.job, "Job file (.toml)")->required();
-  app.add_option("--bind", flags.bind, "Address at which the chief accepts ps and workers")
-      ->group("Cluster");
-  app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, created by `downpour keys`; default: "
-                 "RUN_DIR/keys, created if it does not exist")
-      ->group("Cluster");
-  app.add_flag("--insecure", flags.keys.insecure,
-               "Use no keys: connections are not encrypted, and any process can join. Set it for "
-               "all processes of the job or for none")
-      ->group("Cluster");
-  app.add_option("--set", flags.set, "Override a key of the job, e.g. cluster.workers=4")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--set-default", flags.set_default, "Set a key that the job does not set")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_flag("--fresh", flags.fresh, "Start a new run: remove the contents of the run folder");
-  app.add_flag("--takeover", flags.takeover,
-               "Take over the run from a chief that hangs and can't be stopped");
-  app.add_flag("--json", flags.json, "Write progress (stderr) and the summary (stdout) as JSON")
-      ->group("Output");
-  app.set_version_flag("--version", kBuildVersion);
-  app.footer(
-      "Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --set cluster.ps=2 --set "
-      "cluster.workers=4");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
-  }
+  const auto ended = parse_flags(
+      {.purpose =
+           "Runs the chief of a job. Start its ps and workers by hand, on any machines, with "
+           "--chief HOST:PORT.",
+       .examples = "Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --set cluster.ps=2 "
+                   "--set cluster.workers=4"},
+      {{.name = "job", .target = &flags.job, .help = "Job file (.toml)", .required = true},
+       {.name = "--bind",
+        .target = &flags.bind,
+        .help = "Address at which the chief accepts ps and workers",
+        .group = "Cluster"},
+       {.name = "--keys",
+        .target = &flags.keys.keys,
+        .help = "Folder with the keys of the job, created by `downpour keys`; default: "
+                "RUN_DIR/keys, created if it does not exist",
+        .group = "Cluster"},
+       insecure_flag(flags.keys.insecure),
+       {.name = "--set",
+        .target = &flags.set,
+        .help = "Override a key of the job, e.g. cluster.workers=4"},
+       {.name = "--set-default",
+        .target = &flags.set_default,
+        .help = "Set a key that the job does not set"},
+       {.name = "--fresh",
+        .target = &flags.fresh,
+        .help = "Start a new run: remove the contents of the run folder"},
+       {.name = "--takeover",
+        .target = &flags.takeover,
+        .help = "Take over the run from a chief that hangs and can't be stopped"},
+       {.name = "--json",
+        .target = &flags.json,
+        .help = "Write progress (stderr) and the summary (stdout) as JSON",
+        .group = "Output"}},
+      argc, argv);
+  if (ended) return *ended;
   const auto status = run(flags);
   return status ? *status : report_error(status.error());
 }

@@ -5,15 +5,13 @@
 #include <thread>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "ps/runtime/ps_node.h"
 #include "shared/base/error_text.h"
-#include "shared/base/version.h"
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
+#include "shared/flags/member_flags.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/member_keys.h"
 #include "shared/transport/reactor.h"
@@ -100,50 +98,38 @@ Result<int> run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
-  CLI::App app{
-      "Runs a parameter server: stores hash-partitioned variables, answers pulls and applies "
-      "pushes. Exits when the job ends."};
-  app.option_defaults()->always_capture_default();
   Flags flags;
-  app.add_option("--chief", flags.chief, "The chief's address: HOST:PORT, or a transport endpoint")
-      ->required()
-      ->group("Cluster");
-  app.add_option("--bind", flags.bind,
-                 "Address at which the ps accepts workers; * chooses a free port, and each thread "
-                 "has its own port")
-      ->group("Cluster");
-  app.add_option("--advertise", flags.advertise_host,
-                 "Host name or address that workers use for this ps, needed if --bind is 0.0.0.0")
-      ->group("Cluster");
-  app.add_option("--index", flags.index, "Index of this ps; default: assigned by the chief")
-      ->default_str("")
-      ->group("Cluster");
-  app.add_option("--connect-timeout", flags.connect_s, "Seconds to wait for the chief")
-      ->group("Cluster");
-  app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, or one key file. The chief creates "
-                 "RUN_DIR/keys; `downpour keys` creates other folders")
-      ->group("Cluster");
-  app.add_flag("--insecure", flags.keys.insecure,
-               "Use no keys: connections are not encrypted, and any process can join. Set it for "
-               "all processes of the job or for none")
-      ->group("Cluster");
-  app.add_flag("--local", flags.local,
-               "Set by downpour train: a signal to this process stops the whole job")
-      ->group("Cluster");
-  app.add_option("--threads", flags.threads,
-                 "Number of ps cores: threads that each own some of the partitions")
-      ->check(CLI::Range(1, 256))
-      ->group("Resources");
-  app.set_version_flag("--version", kBuildVersion);
-  app.footer(
-      "Example:\n  downpour-ps --chief 10.0.0.1:7000 --keys keys --bind 'tcp://0.0.0.0:*' "
-      "--advertise 10.0.0.2");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
-  }
+  const auto ended = parse_flags(
+      {.purpose = "Runs a parameter server: stores hash-partitioned variables, answers pulls and "
+                  "applies pushes. Exits when the job ends.",
+       .examples = "Example:\n  downpour-ps --chief 10.0.0.1:7000 --keys keys --bind "
+                   "'tcp://0.0.0.0:*' --advertise 10.0.0.2"},
+      {chief_flag(flags.chief),
+       {.name = "--bind",
+        .target = &flags.bind,
+        .help = "Address at which the ps accepts workers; * chooses a free port, and each thread "
+                "has its own port",
+        .group = "Cluster"},
+       {.name = "--advertise",
+        .target = &flags.advertise_host,
+        .help = "Host name or address that workers use for this ps, needed if --bind is 0.0.0.0",
+        .group = "Cluster"},
+       {.name = "--index",
+        .target = &flags.index,
+        .help = "Index of this ps; default: assigned by the chief",
+        .group = "Cluster",
+        .default_shown = false},
+       connect_timeout_flag(flags.connect_s),
+       keys_flag(flags.keys.keys),
+       insecure_flag(flags.keys.insecure),
+       local_flag(flags.local),
+       {.name = "--threads",
+        .target = &flags.threads,
+        .help = "Number of ps cores: threads that each own some of the partitions",
+        .group = "Resources",
+        .range = {{1, 256}}}},
+      argc, argv);
+  if (ended) return *ended;
   const auto status = run(flags);
   return status ? *status : report_error(status.error());
 }

@@ -3,14 +3,12 @@
 #include <cstdio>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "shared/base/error_text.h"
-#include "shared/base/version.h"
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
+#include "shared/flags/member_flags.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/member_keys.h"
 #include "shared/transport/reactor.h"
@@ -95,68 +93,60 @@ Result<int> run(Flags flags) {
 
 int main(int argc, char** argv) {
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
-  CLI::App app{
-      "Runs a worker: leases data shards from the chief, computes gradients, and pushes them to "
-      "the ps. Exits when the job ends."};
-  app.option_defaults()->always_capture_default();
   Flags flags;
   worker::WorkerOptions& options = flags.worker;
   options.threads = 0;
   std::string role = "worker";
   int64_t connect_s = 10;
-  app.add_option("--chief", options.chief,
-                 "The chief's address: HOST:PORT, or a transport endpoint")
-      ->required()
-      ->group("Cluster");
-  app.add_option(
-         "--role", role,
-         "worker: trains. input: reads, parses and batches records for workers, without training")
-      ->check(CLI::IsMember({"worker", "input"}))
-      ->group("Cluster");
-  app.add_option("--index", options.index, "Index of this process; default: assigned by the chief")
-      ->default_str("")
-      ->group("Cluster");
-  app.add_option("--connect-timeout", connect_s, "Seconds to wait for the chief")->group("Cluster");
-  app.add_option("--bind", flags.bind,
-                 "input: address at which the process accepts workers; * chooses a free port")
-      ->group("Cluster");
-  app.add_option("--advertise", flags.advertise_host,
-                 "input: host name or address that workers use for this process, needed if --bind "
-                 "is 0.0.0.0")
-      ->group("Cluster");
-  app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, or one key file. The chief creates "
-                 "RUN_DIR/keys; `downpour keys` creates other folders")
-      ->group("Cluster");
-  app.add_flag("--insecure", flags.keys.insecure,
-               "Use no keys: connections are not encrypted, and any process can join. Set it for "
-               "all processes of the job or for none")
-      ->group("Cluster");
-  app.add_flag("--local", options.local,
-               "Set by downpour train: a signal to this process stops the whole job")
-      ->group("Cluster");
-  app.add_option("--threads", options.threads,
-                 "Number of compute threads; input: of reading threads (0: all cores that affinity "
-                 "and cgroup allow)")
-      ->group("Resources");
-  app.add_option("--readers", options.reader_threads,
-                 "Number of reading threads of a worker (0: the value in the job, or tuned at "
-                 "runtime if the job has none)")
-      ->group("Resources");
-  app.add_flag("--allow-exec", options.allow_exec,
-               "Allow this process to start the programs that the job uses to read data")
-      ->group("Resources");
-  app.set_version_flag("--version", kBuildVersion);
-  app.footer(
-      "Examples:\n"
-      "  downpour-worker --chief 10.0.0.1:7000 --keys keys --threads 4\n"
-      "  downpour-worker --role input --chief 10.0.0.1:7000 --keys keys --bind 'tcp://0.0.0.0:*' "
-      "--advertise 10.0.0.3");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
-  }
+  const auto ended = parse_flags(
+      {.purpose =
+           "Runs a worker: leases data shards from the chief, computes gradients, and pushes "
+           "them to the ps. Exits when the job ends.",
+       .examples = "Examples:\n"
+                   "  downpour-worker --chief 10.0.0.1:7000 --keys keys --threads 4\n"
+                   "  downpour-worker --role input --chief 10.0.0.1:7000 --keys keys --bind "
+                   "'tcp://0.0.0.0:*' --advertise 10.0.0.3"},
+      {chief_flag(options.chief),
+       {.name = "--role",
+        .target = &role,
+        .help = "worker: trains. input: reads, parses and batches records for workers, without "
+                "training",
+        .group = "Cluster",
+        .allowed = {"worker", "input"}},
+       {.name = "--index",
+        .target = &options.index,
+        .help = "Index of this process; default: assigned by the chief",
+        .group = "Cluster",
+        .default_shown = false},
+       connect_timeout_flag(connect_s),
+       {.name = "--bind",
+        .target = &flags.bind,
+        .help = "input: address at which the process accepts workers; * chooses a free port",
+        .group = "Cluster"},
+       {.name = "--advertise",
+        .target = &flags.advertise_host,
+        .help = "input: host name or address that workers use for this process, needed if --bind "
+                "is 0.0.0.0",
+        .group = "Cluster"},
+       keys_flag(flags.keys.keys),
+       insecure_flag(flags.keys.insecure),
+       local_flag(options.local),
+       {.name = "--threads",
+        .target = &options.threads,
+        .help = "Number of compute threads; input: of reading threads (0: all cores that affinity "
+                "and cgroup allow)",
+        .group = "Resources"},
+       {.name = "--readers",
+        .target = &options.reader_threads,
+        .help = "Number of reading threads of a worker (0: the value in the job, or tuned at "
+                "runtime if the job has none)",
+        .group = "Resources"},
+       {.name = "--allow-exec",
+        .target = &options.allow_exec,
+        .help = "Allow this process to start the programs that the job uses to read data",
+        .group = "Resources"}},
+      argc, argv);
+  if (ended) return *ended;
   options.connect_timeout_ns = connect_s * kSecond;
   flags.reads_for_others = role == "input";
   const auto status = run(std::move(flags));
