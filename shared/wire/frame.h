@@ -58,7 +58,7 @@ constexpr uint16_t kKindMax = 40;
 
 /// The alternatives of Body are in the order of their kinds. Add a new one at the end of both.
 inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }
-static_assert(std::variant_size_v<Body> == kKindMax);
+static_assert(std::variant_size_v<AnyBody> == kKindMax);
 /// Returns the name, such as "Push", or "unknown".
 std::string_view kind_name(Kind kind);
 

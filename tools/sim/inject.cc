@@ -94,7 +94,7 @@ Moment moment_of(wire::Kind kind) {
 /// Returns the indices in wire::Body of the messages of a moment, ascending.
 std::vector<size_t> bodies_at(Moment moment) {
   std::vector<size_t> bodies;
-  for (size_t body = 0; body < std::variant_size_v<wire::Body>; ++body) {
+  for (size_t body = 0; body < std::variant_size_v<wire::AnyBody>; ++body) {
     if (moment_of(wire::Kind(body + 1)) == moment) bodies.push_back(body);
   }
   return bodies;

@@ -25,7 +25,7 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 std::optional<size_t> body_index(std::string_view name) {
-  for (size_t body = 0; body < std::variant_size_v<wire::Body>; ++body) {
+  for (size_t body = 0; body < std::variant_size_v<wire::AnyBody>; ++body) {
     if (wire::kind_name(wire::Kind(body + 1)) == name) return body;
   }
   return std::nullopt;
