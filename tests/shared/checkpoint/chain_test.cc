@@ -81,6 +81,15 @@ class Saver {
     return true;
   }
 
+  /// Saves {1, 1} as whole images, then {1, 2} to {1, last} with what has been trained since.
+  void save_series(uint32_t last) {
+    REQUIRE(save({1, 1}, false));
+    for (uint32_t n = 2; n <= last; ++n) {
+      train();
+      REQUIRE(save({1, n}, true));
+    }
+  }
+
   const std::vector<PartitionImage>& whole() const { return whole_; }
   const std::vector<std::vector<wire::ImageRef>>& chains() const { return chains_; }
 
@@ -176,9 +185,7 @@ TEST_CASE("a flipped bit anywhere in a chain is refused, and nothing is read in 
   const Folder folder;
   PosixStorage storage;
   Saver saver(storage, folder.path, 7);
-  REQUIRE(saver.save({1, 1}, false));
-  saver.train();
-  REQUIRE(saver.save({1, 2}, true));
+  saver.save_series(2);
   const std::vector<wire::ImageRef> chain = saver.chains()[1];
   REQUIRE(chain.size() == 2);
   const std::string images = checkpoint_folder(folder.path, {1, 2});
@@ -230,11 +237,7 @@ TEST_CASE("images are only read in the chain of the manifest", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   Saver saver(storage, folder.path, 5);
-  REQUIRE(saver.save({1, 1}, false));
-  for (uint32_t n = 2; n <= 3; ++n) {
-    saver.train();
-    REQUIRE(saver.save({1, n}, true));
-  }
+  saver.save_series(3);
   const std::string images = checkpoint_folder(folder.path, {1, 3});
   const std::vector<wire::ImageRef> chain = saver.chains()[2];
   REQUIRE(chain.size() == 3);
@@ -305,9 +308,7 @@ TEST_CASE("a manifest whose bases do not form chains is neither published nor re
   const Folder folder;
   PosixStorage storage;
   Saver saver(storage, folder.path, 13);
-  REQUIRE(saver.save({1, 1}, false));
-  saver.train();
-  REQUIRE(saver.save({1, 2}, true));
+  saver.save_series(2);
   const Manifest good = *load_latest(storage, folder.path, nullptr);
   REQUIRE(validate_manifest(good));
   Manifest bad = good;

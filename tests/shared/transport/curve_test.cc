@@ -16,6 +16,7 @@
 #include "shared/transport/key_folder.h"
 #include "shared/transport/transport.h"
 #include "shared/transport/zmq_curve.h"
+#include "shared/wire/messages.h"
 #include "tests/support/scratch_dir.h"
 
 namespace downpour::transport {
@@ -31,6 +32,12 @@ struct Cluster {
     const KeyPair pair = make_key_pair().value();
     list.add({role, name, pair.public_key});
     return std::make_shared<Keyring>(pair, AllowList{});
+  }
+  /// Makes the keyring of a chief that admits the keys made so far, and its own.
+  std::shared_ptr<Keyring> make_chief() {
+    auto chief = make(wire::Role::kChief, "chief");
+    chief->replace(list);
+    return chief;
   }
   std::shared_ptr<Keyring> stranger() {
     return std::make_shared<Keyring>(make_key_pair().value(), AllowList{});
@@ -58,6 +65,8 @@ struct CurveNode {
                          },
                      .on_malformed = [&](PortId, PeerId, const Error&) { ++malformed; }});
   }
+  /// Opens a port and returns its endpoint.
+  std::string listen() { return transport->endpoint(transport->bind("tcp://127.0.0.1:*").value()); }
   std::unique_ptr<Transport> transport;
   int received = 0;
   int malformed = 0;
@@ -102,8 +111,7 @@ TEST_CASE("a port with keys reports the role and the name of a peer by its key",
   Cluster cluster;
   const auto worker = cluster.make(wire::Role::kWorker, "worker-3");
   const auto ps = cluster.make(wire::Role::kPs, "ps-0");
-  const auto own = cluster.make(wire::Role::kChief, "chief");
-  own->replace(cluster.list);
+  const auto own = cluster.make_chief();
   CurveNode chief(own);
   const PortId port = chief.transport->bind("tcp://127.0.0.1:*").value();
   const std::string endpoint = chief.transport->endpoint(port);
@@ -135,11 +143,9 @@ TEST_CASE("a port with keys refuses a random key, and a client refuses another l
           "[curve]") {
   Cluster cluster;
   const auto worker = cluster.make(wire::Role::kWorker, "worker");
-  const auto own = cluster.make(wire::Role::kChief, "chief");
-  own->replace(cluster.list);
+  const auto own = cluster.make_chief();
   CurveNode chief(own);
-  const std::string endpoint =
-      chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+  const std::string endpoint = chief.listen();
   CurveNode witness(worker);
   CurveNode stranger(cluster.stranger());
   CHECK(!reaches(stranger, chief, endpoint, witness));
@@ -159,8 +165,7 @@ TEST_CASE("a key removed from the list is refused, and its connections are dropp
   REQUIRE(make_keys(folder, one_key_a_role()));
   REQUIRE(make_keys(folder, {{wire::Role::kWorker, "worker-1"}}));
   CurveNode chief(Keyring::open(folder, wire::Role::kChief, UINT32_MAX).value());
-  const std::string endpoint =
-      chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+  const std::string endpoint = chief.listen();
   CurveNode revoked(Keyring::open(folder, wire::Role::kWorker, 1).value());
   CurveNode again(Keyring::open(folder, wire::Role::kWorker, 1).value());
   CurveNode witness(Keyring::open(folder, wire::Role::kWorker, 0).value());
@@ -187,11 +192,9 @@ TEST_CASE("a key removed from the list is refused, and its connections are dropp
 TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
   Cluster cluster;
   const auto worker = cluster.make(wire::Role::kWorker, "worker");
-  const auto own = cluster.make(wire::Role::kChief, "chief");
-  own->replace(cluster.list);
+  const auto own = cluster.make_chief();
   CurveNode chief(own);
-  const std::string endpoint =
-      chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+  const std::string endpoint = chief.listen();
   const std::string bare = split_key(endpoint)->endpoint;
   void* const context = zmq_ctx_new();
   const bool plain = GENERATE(false, true);
@@ -321,11 +324,9 @@ TEST_CASE("messages between processes with keys are not visible on the wire", "[
   const auto seen = [&](bool keys) {
     Cluster cluster;
     const auto worker = cluster.make(wire::Role::kWorker, "worker");
-    const auto own = cluster.make(wire::Role::kChief, "chief");
-    own->replace(cluster.list);
+    const auto own = cluster.make_chief();
     CurveNode chief(keys ? own : nullptr);
-    const std::string endpoint =
-        chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+    const std::string endpoint = chief.listen();
     const std::string bare = split_key(endpoint)->endpoint;
     Tap tap(uint16_t(std::stoi(bare.substr(bare.rfind(':') + 1))));
     const std::string through = str("tcp://127.0.0.1:", tap.port());

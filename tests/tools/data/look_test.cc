@@ -30,6 +30,16 @@ Json counted(const DataSet& set) {
   return Json::parse(out.str());
 }
 
+/// Writes f0.svm to f3.svm, with 100 records each. The feature of a record is its number plus 1000
+/// times that of its file.
+void write_four_files(const ScratchDir& dir) {
+  for (int f = 0; f < 4; ++f) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) text += str(i % 2, " ", 1000 * f + i, ":1\n");
+    dir.write(str("f", f, ".svm"), text);
+  }
+}
+
 TEST_CASE("the same records look the same from Examples, JSON, tables and arrays",
           "[tools][data]") {
   const ScratchDir dir;
@@ -117,11 +127,7 @@ TEST_CASE(
 TEST_CASE("head and plan follow the job's sharding and its selection of the source",
           "[tools][data]") {
   const ScratchDir dir;
-  for (int f = 0; f < 4; ++f) {
-    std::string text;
-    for (int i = 0; i < 100; ++i) text += str(i % 2, " ", 1000 * f + i, ":1\n");
-    dir.write(str("f", f, ".svm"), text);
-  }
+  write_four_files(dir);
   const auto set_of = [&](const std::string& more) {
     return open_set({dir.write("job.toml",
                                "data.format = \"libsvm\"\nmodel.preset = "
@@ -165,11 +171,7 @@ TEST_CASE("head and plan follow the job's sharding and its selection of the sour
 TEST_CASE("a worker's view is what its reader returns, however records are selected and ordered",
           "[tools][data]") {
   const ScratchDir dir;
-  for (int f = 0; f < 4; ++f) {
-    std::string text;
-    for (int i = 0; i < 100; ++i) text += str(i % 2, " ", 1000 * f + i, ":1\n");
-    dir.write(str("f", f, ".svm"), text);
-  }
+  write_four_files(dir);
   struct Case {
     const char* job;
     size_t records;  // sum of both workers

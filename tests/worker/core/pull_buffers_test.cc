@@ -9,9 +9,7 @@ namespace {
 TEST_CASE("a worker returns the buffers of a ps while it waits for an overloaded ps", "[worker]") {
   Harness h;
   h.begin();
-  h.fx.clear();
-  h.core.on_batch(0, h.batch(0), h.fx);
-  const auto pulls = h.sends_of<wire::Pull>();
+  const auto pulls = h.pull(0);
   REQUIRE(pulls.size() == 2);
   uint32_t keys = 0;
   for (const auto& section : std::get<wire::Pull>(pulls[0].message.body).sections)

@@ -7,15 +7,10 @@ TEST_CASE("a batch is pulled, computed, pushed to every owner by handle, and ack
           "[worker]") {
   Harness h;
   h.begin();
-  h.fx.clear();
-  h.core.on_batch(0, h.batch(0), h.fx);
-  const auto pulls = h.sends_of<wire::Pull>();
+  const auto pulls = h.pull(0);
   REQUIRE(pulls.size() == 2);
   h.answer_pulls(pulls);
-  REQUIRE(h.fx.computes.size() == 1);
-  const auto task = h.fx.computes[0];
-  h.compute(task.slot, task.batch->plan);
-  const auto pushes = h.sends_of<wire::Push>();
+  const auto pushes = h.push_computed();
   REQUIRE(pushes.size() == 2);
   uint32_t covered = 0;
   for (size_t i = 0; i < 2; ++i) {
@@ -33,9 +28,7 @@ TEST_CASE("a worker reports what its time is spent on: reading, a ps, or computi
   CHECK(h.core.doing() == Activity::kNothing);
   h.begin();
   CHECK(h.core.doing() == Activity::kInput);
-  h.fx.clear();
-  h.core.on_batch(0, h.batch(0), h.fx);
-  const auto pulls = h.sends_of<wire::Pull>();
+  const auto pulls = h.pull(0);
   CHECK(h.core.doing() == Activity::kNetwork);
   h.answer_pulls(pulls);
   REQUIRE(h.fx.computes.size() == 1);
@@ -53,10 +46,7 @@ TEST_CASE("an owner without keys still gets its empty part", "[worker]") {
   h.fx.clear();
   h.core.on_batch(0, h.batch(0, {}), h.fx);
   CHECK(h.sends_of<wire::Pull>().empty());
-  REQUIRE(h.fx.computes.size() == 1);
-  const auto task = h.fx.computes[0];
-  h.compute(task.slot, task.batch->plan);
-  const auto pushes = h.sends_of<wire::Push>();
+  const auto pushes = h.push_computed();
   REQUIRE(pushes.size() == 2);
   CHECK(push_in(pushes[0]).sections.empty());
   CHECK(push_in(pushes[0]).handle == RequestId{});
@@ -238,16 +228,11 @@ TEST_CASE("no answer is expected to requests of dropped batches", "[worker]") {
     h.from(kChief, wire::LeaseRevoked{h.lease});
   }
   SECTION("because a partition expects an earlier batch") {
-    h.fx.clear();
-    h.core.on_batch(0, h.batch(0), h.fx);
-    const auto pulls = h.sends_of<wire::Pull>();
+    const auto pulls = h.pull(0);
     h.fx.clear();
     h.core.on_batch(0, h.batch(1), h.fx);  // its pulls are not answered
     h.answer_pulls(pulls);
-    REQUIRE(h.fx.computes.size() == 1);
-    const auto task = h.fx.computes[0];
-    h.compute(task.slot, task.batch->plan);
-    const auto pushes = h.sends_of<wire::Push>();
+    const auto pushes = h.push_computed();
     REQUIRE(pushes.size() == 2);
     // The partition expects a batch that is not in flight here, so the shard is read again.
     h.answer_all(pushes[0], wire::PartStatus::kGap, 7);
@@ -328,9 +313,7 @@ TEST_CASE("a read error is reported with its shard, and the shard is dropped", "
 TEST_CASE("a read error in mid-shard also drops the batches in flight", "[worker]") {
   Harness h;
   h.begin();
-  h.fx.clear();
-  h.core.on_batch(0, h.batch(0), h.fx);
-  h.answer_pulls(h.sends_of<wire::Pull>());
+  h.answer_pulls(h.pull(0));
   const auto task = h.fx.computes.at(0);
   h.fx.clear();
   h.core.on_read_failed(

@@ -118,23 +118,29 @@ struct Harness {
     core.on_computed(now_ns, std::move(computed), fx);
     check_sends();
   }
-  // Brings batch `n` to its pushes and returns them.
-  std::vector<WorkerEffects::Send> push(uint32_t n) {
+  // Gives batch `n` to the core and returns its pulls.
+  std::vector<WorkerEffects::Send> pull(uint32_t n) {
     fx.clear();
     core.on_batch(now_ns, batch(n), fx);
-    answer_pulls(sends_of<wire::Pull>());
+    return sends_of<wire::Pull>();
+  }
+  // Completes the only computation of the last event and returns its pushes.
+  std::vector<WorkerEffects::Send> push_computed() {
     REQUIRE(fx.computes.size() == 1);
     const auto task = fx.computes[0];
     compute(task.slot, task.batch->plan);
     return sends_of<wire::Push>();
   }
+  // Brings batch `n` to its pushes and returns them.
+  std::vector<WorkerEffects::Send> push(uint32_t n) {
+    answer_pulls(pull(n));
+    return push_computed();
+  }
   // Reads and pulls the batches below `count`. Returns the computation of each.
   std::map<uint32_t, WorkerEffects::Compute> computing(uint32_t count) {
     std::map<uint32_t, WorkerEffects::Compute> tasks;
     for (uint32_t n = 0; n < count; ++n) {
-      fx.clear();
-      core.on_batch(0, batch(n), fx);
-      answer_pulls(sends_of<wire::Pull>());
+      answer_pulls(pull(n));
       tasks[n] = fx.computes.at(0);
     }
     return tasks;
