@@ -1,12 +1,18 @@
 # dp_module(name SOURCES a.cc... DEPS shared::base...) adds a library "name" with an alias after its folder:
-#   shared_base -> shared::base, ps_core -> ps::core. Without SOURCES the library is header-only.
+#   shared_base -> shared::base, ps_core -> ps::core. Without SOURCES the library is header-only. A unity build compiles
+#   the sources in APART as a unit of their own, because only they need wire/messages.h, which changes often.
 function(dp_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPS;PRIVATE_DEPS" ${ARGN})
   string(REGEX REPLACE "^([a-z]+)_(.*)$" "\\1::\\2" alias ${name})
   if(ARG_SOURCES)
-    add_library(${name} STATIC ${ARG_SOURCES})
+    add_library(${name} STATIC ${ARG_SOURCES} ${ARG_APART})
     target_link_libraries(${name} PUBLIC dp_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
     set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 32)  # presets with unity builds only
+    if(ARG_APART)
+      set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+      set_source_files_properties(${ARG_SOURCES} PROPERTIES UNITY_GROUP rest)
+      set_source_files_properties(${ARG_APART} PROPERTIES UNITY_GROUP apart)
+    endif()
     # Link test: an empty main linked with the whole module and only its declared dependencies.
     if(DP_TESTS)
       file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_link.cc CONTENT "int main() { return 0; }\n")

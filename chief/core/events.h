@@ -1,11 +1,10 @@
-// Inputs and outputs of the chief's core: configuration, effects, and the results that the user
-// sees.
+// Inputs and outputs of the chief's core: configuration, results that the user sees, and the
+// effects other than messages.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "shared/base/bytes.h"
@@ -15,7 +14,8 @@
 #include "shared/job/job.h"
 #include "shared/metrics/sums.h"
 #include "shared/plan/shard.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/lease_messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::chief {
 
@@ -146,11 +146,6 @@ struct ChiefConfig {
 };
 
 // ---- effects
-
-struct Send {
-  PeerKey peer{};
-  wire::Message message;
-};
 
 /// Write this manifest atomically and durably (temporary file, fsync, link, fsync of the folder).
 /// Then call on_published().
@@ -302,10 +297,5 @@ struct Finish {
   std::optional<Error> error;  // the reason, if code != 0
   JobSummary summary;
 };
-
-using Effect = std::variant<Send, PublishManifest, FindOlder, AppendEvent, ProgressSnapshot,
-                            EpochDone, EvalDone, CheckpointDone, Notice, PredictionBatch, Finish>;
-/// The shell must run effects in this order.
-using Effects = std::vector<Effect>;
 
 }  // namespace downpour::chief

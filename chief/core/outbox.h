@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "chief/core/membership.h"
+#include "shared/wire/messages.h"
 
 namespace downpour::chief {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "chief/core/events.h"
+#include "chief/core/effects.h"
 #include "chief/core/json_line.h"
 #include "chief/core/log_budget.h"
 #include "chief/core/membership.h"

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <vector>
 
-#include "shared/wire/messages.h"
+#include "shared/wire/control_messages.h"
 
 namespace downpour::ps {
 

@@ -7,7 +7,7 @@
 
 #include "ps/core/bits.h"
 #include "shared/base/hash.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::ps {
 

@@ -9,7 +9,7 @@
 #include "ps/core/partition.h"
 #include "shared/base/bytes.h"
 #include "shared/base/result.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/push_messages.h"
 
 namespace downpour::ps {
 

@@ -6,7 +6,7 @@
 #include "ps/core/events.h"
 #include "ps/core/partition.h"
 #include "shared/base/result.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/control_messages.h"
 
 namespace downpour::ps {
 

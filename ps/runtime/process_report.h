@@ -7,7 +7,7 @@
 
 #include "shared/env/process.h"
 #include "shared/transport/transport.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::ps {
 

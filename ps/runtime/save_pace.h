@@ -7,7 +7,7 @@
 #include <string>
 
 #include "shared/base/units.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::ps {
 

@@ -8,7 +8,8 @@
 
 #include "shared/base/ids.h"
 #include "shared/tensor/variables.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/lease_messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::checkpoint {
 

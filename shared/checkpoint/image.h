@@ -12,7 +12,9 @@
 #include "shared/base/page_vector.h"
 #include "shared/metrics/sums.h"
 #include "shared/tensor/variables.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/control_messages.h"
+#include "shared/wire/lease_messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::checkpoint {
 

@@ -8,7 +8,7 @@
 #include "shared/base/result.h"
 #include "shared/base/units.h"
 #include "shared/tensor/variables.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::checkpoint {
 

@@ -10,7 +10,7 @@
 #include "shared/base/result.h"
 #include "shared/checkpoint/contents.h"
 #include "shared/env/storage.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::checkpoint {
 

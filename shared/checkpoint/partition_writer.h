@@ -11,7 +11,7 @@
 #include "shared/checkpoint/image.h"
 #include "shared/env/storage.h"
 #include "shared/tensor/variables.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::checkpoint {
 

@@ -8,7 +8,7 @@
 
 #include "shared/base/ids.h"
 #include "shared/base/plain_name.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::checkpoint {
 

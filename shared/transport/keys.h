@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 #include "shared/wire/peer_identity.h"
 
 namespace downpour::transport {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shared/wire/messages.h"
+
 namespace downpour::transport {
 
 int64_t Reactor::now_ns() {

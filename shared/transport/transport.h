@@ -10,7 +10,11 @@
 
 #include "shared/base/result.h"
 #include "shared/transport/keyring.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
+
+namespace downpour::wire {
+struct Message;
+}
 
 namespace downpour::transport {
 

@@ -9,7 +9,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/result.h"
 #include "shared/tensor/batch.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::wire {
 

@@ -1,7 +1,7 @@
 // Names: the values of enums in messages, for people.
 #pragma once
 
-#include "shared/wire/messages.h"
+#include "shared/wire/push_messages.h"
 
 namespace downpour::wire {
 

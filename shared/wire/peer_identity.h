@@ -7,7 +7,7 @@
 
 #include "shared/base/result.h"
 #include "shared/base/str.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::wire {
 

@@ -9,7 +9,10 @@
 #include "schemas/wire.capnp.h"
 #include "shared/base/error_text.h"
 #include "shared/wire/codec.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/control_messages.h"
+#include "shared/wire/lease_messages.h"
+#include "shared/wire/member_messages.h"
+#include "shared/wire/push_messages.h"
 
 namespace downpour::wire {
 

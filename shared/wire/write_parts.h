@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "schemas/wire.capnp.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/control_messages.h"
+#include "shared/wire/lease_messages.h"
+#include "shared/wire/member_messages.h"
+#include "shared/wire/push_messages.h"
 
 namespace downpour::wire {
 

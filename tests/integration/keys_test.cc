@@ -20,6 +20,7 @@
 #include "shared/base/version.h"
 #include "shared/transport/key_folder.h"
 #include "shared/transport/transport.h"
+#include "shared/wire/messages.h"
 #include "tests/support/free_address.h"
 #include "tests/support/program.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shared/transport/transport.h"
+#include "shared/wire/messages.h"
 
 namespace downpour::testing {
 

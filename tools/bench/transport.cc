@@ -14,6 +14,7 @@
 #include "shared/base/check.h"
 #include "shared/base/str.h"
 #include "shared/base/units.h"
+#include "shared/wire/messages.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
 #include "tools/bench/raw_link.h"

@@ -11,7 +11,7 @@
 #include "shared/env/file_lock.h"
 #include "shared/job/job.h"
 #include "shared/job/job_file.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/lease_messages.h"
 
 namespace downpour::tools {
 

@@ -7,6 +7,7 @@
 
 #include "chief/runtime/job_setup.h"
 #include "shared/base/error_text.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/env/process.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "shared/base/result.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::tools {
 

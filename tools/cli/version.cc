@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour::tools {

@@ -13,7 +13,7 @@
 #include "shared/base/result.h"
 #include "shared/base/rng.h"
 #include "shared/base/units.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::sim {
 

@@ -8,6 +8,8 @@
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/job/job_file.h"
+#include "tools/sim/checkers.h"
+#include "tools/sim/world.h"
 
 namespace downpour::sim {
 

@@ -7,8 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "tools/sim/checkers.h"
-#include "tools/sim/world.h"
+#include "chief/runtime/console.h"
+#include "chief/runtime/run_setup.h"
+#include "shared/env/storage.h"
+#include "shared/job/job.h"
+#include "shared/wire/member_messages.h"
+#include "tools/sim/faults.h"
+#include "tools/sim/oracle.h"
+#include "tools/sim/outcome.h"
+#include "tools/sim/trace.h"
 
 namespace downpour::sim {
 

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "shared/wire/messages.h"
+namespace downpour::wire {
+struct Message;
+}
 
 namespace downpour::sim {
 

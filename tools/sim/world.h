@@ -13,6 +13,7 @@
 #include "shared/base/defence.h"
 #include "shared/checkpoint/manifest.h"
 #include "tools/sim/faults.h"
+#include "tools/sim/outcome.h"
 #include "tools/sim/process.h"
 #include "tools/sim/trace.h"
 
@@ -39,17 +40,6 @@ struct WorldSpec {
   Storage* storage = nullptr;           // null: use a simulated disk, which can fail
   chief::Console* console = nullptr;
   Trace* trace = nullptr;
-};
-
-/// The result of a run.
-struct Outcome {
-  std::string violation;  // "I1: ..."; empty: no violation
-  std::optional<chief::Finish> finish;
-  uint64_t hash = 0;  // of all events
-  int64_t virtual_ns = 0;
-  uint64_t steps = 0;
-  std::map<std::string, uint64_t> counts;  // numbers of faults, repeated parts, gaps, ...
-  DefenceCounts defences{};                // how often each fence acted
 };
 
 class World {

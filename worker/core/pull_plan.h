@@ -10,7 +10,9 @@
 #include "shared/base/hash.h"
 #include "shared/tensor/batch.h"
 #include "shared/tensor/variables.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
+#include "shared/wire/partition_set.h"
+#include "shared/wire/push_messages.h"
 
 namespace downpour::worker {
 

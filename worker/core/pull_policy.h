@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "shared/wire/messages.h"
+#include "shared/wire/lease_messages.h"
 
 namespace downpour::worker {
 

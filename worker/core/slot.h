@@ -7,7 +7,9 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/ids.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/lease_messages.h"
+#include "shared/wire/partition_set.h"
+#include "shared/wire/push_messages.h"
 #include "worker/core/events.h"
 
 namespace downpour::worker {

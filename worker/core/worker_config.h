@@ -9,7 +9,7 @@
 #include "shared/base/ids.h"
 #include "shared/base/units.h"
 #include "shared/tensor/variables.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::worker {
 

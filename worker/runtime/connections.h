@@ -9,7 +9,7 @@
 
 #include "shared/base/result.h"
 #include "shared/transport/transport.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::worker {
 

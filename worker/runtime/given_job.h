@@ -8,7 +8,7 @@
 #include "shared/base/result.h"
 #include "shared/job/job.h"
 #include "shared/model/graph.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 #include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {

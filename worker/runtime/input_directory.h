@@ -13,7 +13,7 @@
 
 #include "shared/base/units.h"
 #include "shared/transport/keyring.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/read_messages.h"
 
 namespace downpour::worker {
 

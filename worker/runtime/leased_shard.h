@@ -9,7 +9,7 @@
 #include "shared/base/result.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/plan/shard.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/lease_messages.h"
 #include "worker/runtime/reader_options.h"
 
 namespace downpour::worker {

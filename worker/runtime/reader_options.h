@@ -8,7 +8,7 @@
 #include "shared/data/reading/dataset.h"
 #include "shared/plan/shard.h"
 #include "shared/tensor/variables.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 #include "worker/core/reader_tuner.h"
 #include "worker/runtime/input_directory.h"
 

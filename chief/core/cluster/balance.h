@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "chief/core/cluster/ownership.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::chief {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shared/base/ids.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::chief {
 

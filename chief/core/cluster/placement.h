@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::chief {
 

@@ -10,7 +10,7 @@
 #include "chief/core/outbox.h"
 #include "shared/base/ids.h"
 #include "shared/job/job.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/member_messages.h"
 
 namespace downpour::chief {
 

@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "shared/base/str.h"
-#include "shared/wire/messages.h"
+#include "shared/wire/control_messages.h"
+#include "shared/wire/lease_messages.h"
+#include "shared/wire/member_messages.h"
 #include "shared/wire/names.h"
+#include "shared/wire/partition_set.h"
+#include "shared/wire/push_messages.h"
 
 namespace downpour::ps {
 

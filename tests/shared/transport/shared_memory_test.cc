@@ -10,6 +10,7 @@
 
 #include "shared/base/units.h"
 #include "shared/transport/transport.h"
+#include "shared/wire/messages.h"
 
 namespace downpour::transport {
 namespace {

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "shared/wire/messages.h"
+
 namespace downpour::sim {
 namespace {
 
