@@ -25,8 +25,8 @@ Staging::Added Staging::add(const wire::Push& push, const Bits& covered, const B
                             const Bytes& values, int64_t now_ns) {
   Position stage = find(push.worker, push.batch, covered);
   if (stage != stages_.end()) {
-    const Fragment* there =
-        stage->fragments.size() == push.fragments ? &stage->fragments[push.fragment] : nullptr;
+    const bool same = stage->fragments.size() == push.fragments && stage->step == push.step;
+    const Fragment* there = same ? &stage->fragments[push.fragment] : nullptr;
     const bool absent = there != nullptr && there->push.fragments == 0;
     if (there != nullptr && !absent && same_cut(*there, push, keys, values)) {
       defended(Defence::kPsFragmentRepeated);
@@ -59,6 +59,7 @@ Staging::Position Staging::begin(const wire::Push& push, const Bits& covered, in
   Stage stage{.worker = push.worker,
               .batch = push.batch,
               .covered = covered,
+              .step = push.step,
               .born_ns = now_ns,
               .bytes = sizeof(Stage) + push.fragments * sizeof(Fragment),
               .present = 0,

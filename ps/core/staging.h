@@ -24,6 +24,7 @@ struct Stage {
   Incarnation worker{};
   BatchId batch;
   Bits covered;
+  uint64_t step = 0;  // of all fragments, see wire::Push
   int64_t born_ns = 0;
   uint64_t bytes = 0;
   uint32_t present = 0;
@@ -41,7 +42,8 @@ class Staging {
     bool too_large = false;  // the stage alone exceeds the limits; it was dropped
   };
   /// Keeps a fragment. A repeated fragment changes nothing. A fragment that is cut differently
-  /// replaces the whole stage, because its sender has divided the batch anew.
+  /// replaces the whole stage, because its sender has divided the batch anew. So does a fragment
+  /// of another step, because its gradients are of other values.
   Added add(const wire::Push& push, const Bits& covered, const Bytes& keys, const Bytes& values,
             int64_t now_ns);
   /// Ends a stage that was applied or that is no longer needed.
