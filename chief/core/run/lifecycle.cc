@@ -193,7 +193,9 @@ void Lifecycle::on_staged(const Member& member, ViewId view, wire::Staged&& stag
   step_commits_.take(*owner, std::move(staged));
 }
 
-void Lifecycle::on_committed(Turn& turn, const Member& member, const wire::Committed& committed) {
+void Lifecycle::on_committed(Turn& turn, const Member& member, ViewId view,
+                             const wire::Committed& committed) {
+  if (step_commits_.precedes_rollback(view)) return;  // of a step that is lost
   if (!step_commits_.on_committed(turn, member, committed)) return;
   // These have waited for the step.
   if (phases_.in_round() && !rounds_.waits()) begin_round(turn);

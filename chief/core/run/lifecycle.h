@@ -110,7 +110,8 @@ class Lifecycle {
   void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
   /// `view`: under which the parts are staged.
   void on_staged(const Member& member, ViewId view, wire::Staged&& staged);
-  void on_committed(Turn& turn, const Member& member, const wire::Committed& committed);
+  void on_committed(Turn& turn, const Member& member, ViewId view,
+                    const wire::Committed& committed);
   void on_saved(Turn& turn, const Member& member, wire::Saved&& saved);
   void on_published(Turn& turn, ViewId checkpoint, const Result<void>& result);
   /// Ends all leases of a member that is silent, replaced or gone. `died`: its death counts as a

@@ -177,7 +177,8 @@ class Story {
     m.envelope.view.term = uint32_t(c.number("term"));
     // Heartbeats come from members that know the newest view, unless the command has view=N.
     if (std::holds_alternative<wire::Heartbeat>(m.body) ||
-        std::holds_alternative<wire::Staged>(m.body))
+        std::holds_alternative<wire::Staged>(m.body) ||
+        std::holds_alternative<wire::Committed>(m.body))
       m.envelope.view = {uint32_t(c.number("term", 1)), uint32_t(c.number("view", UINT32_MAX))};
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
     core_->on_message(now, peer, std::move(m), effects);
