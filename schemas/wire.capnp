@@ -423,7 +423,7 @@ struct PushReply {
 # ---- synchronous steps (kinds 38 to 40)
 
 struct StepPart {               # the batch of one replica
-  replica @0 :UInt32;
+  replica @0 :UInt32;           # with backups the shard
   epoch @1 :UInt32;
   shard @2 :UInt32;
   batch @3 :UInt32;

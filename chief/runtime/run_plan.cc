@@ -6,6 +6,7 @@
 
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
+#include "shared/base/human.h"
 #include "shared/base/sizes.h"
 #include "shared/base/units.h"
 #include "shared/data/reading/dataset.h"
@@ -230,12 +231,44 @@ Result<uint64_t> hash_of(const RunPlan& plan) {
       plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
 }
 
+namespace {
+
+/// With backups a step is known only when it is committed, so a ps keeps the gradients of all
+/// replicas until then. Checks that those of the dense variables fit, before any data are read.
+Result<void> check_step_memory(const Job& job, const std::vector<TableSpec>& tables) {
+  if (job.train.backups == 0) return {};
+  uint64_t dense_bytes = 0;
+  for (const TableSpec& table : tables) {
+    if (table.kind == TableKind::kDense)
+      dense_bytes += table.table_variables[0].elements() * sizeof(float);
+  }
+  const ClusterSpec& cluster = job.cluster;
+  const uint64_t replicas = job.train.replicas.value_or(1);
+  const uint64_t cores = uint64_t{cluster.ps} * std::max(1U, cluster.ps_threads);
+  const uint64_t needed = replicas * dense_bytes / cores;
+  const uint64_t room = cluster.ps_memory == 0
+                            ? kStepBytesMax
+                            : std::min(kStepBytesMax, cluster.ps_memory * cluster.ps / cores);
+  if (needed <= room) return {};
+  return Error{
+      ErrorCode::kConfig,
+      str("train.backups is ", job.train.backups, ", so each of the ", cores,
+          " ps cores keeps the gradients of ", replicas, " replicas until a step is ",
+          "committed: ", human_bytes(needed), " for the dense variables (", replicas, " x ",
+          human_bytes(dense_bytes), " in total), but it may keep only ", human_bytes(room)),
+      "train.backups",
+      "set it to 0, lower train.replicas, or raise cluster.ps or cluster.ps_memory", "DP-2106"};
+}
+
+}  // namespace
+
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   RunPlan out;
   out.job = job;
   DP_TRY_VOID(data::note_vocabularies(out.job.data));
   DP_TRY(const auto graph, model::Graph::build(job));
   out.tables = graph->tables();
+  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_step_memory(job, out.tables));
   DP_TRY_VOID(data::check_filter(job.data));
   // eval and predict read one source, which takes the place of the evaluation data.
   if (mode == wire::Purpose::kTrain || job.eval.source.empty()) {

@@ -25,7 +25,8 @@ Result<void> Commits::check(const wire::Push& push) const {
     return malformed(
         str("a batch of replica ", push.replica, ", but the job has ", config_.steps->replicas));
   }
-  if (push.batch.shard % config_.steps->replicas != push.replica) {
+  // With backups the chief deals the shards as the replicas need them.
+  if (config_.steps->backups == 0 && push.batch.shard % config_.steps->replicas != push.replica) {
     return malformed(
         str("a batch of shard ", push.batch.shard, ", which is not of replica ", push.replica));
   }
@@ -40,15 +41,16 @@ bool Commits::is_next(const wire::Push& push, PartitionId p) const {
 Result<StepStage::Added> Commits::stage(PeerKey from, RequestId request, const wire::Push& push,
                                         const Bits& covered, const Bits& parts,
                                         std::vector<StagedPush::Payload> payloads, Turn& turn) {
-  const bool had_all = stage_.has(push.replica, push.batch, partitions_.owned());
+  const uint32_t number = config_.steps->number_of(push);
+  const bool had_all = stage_.has(number, push.batch, partitions_.owned());
   const StepStage::Added added =
-      stage_.add(from, request, push, covered, parts, std::move(payloads));
+      stage_.add(number, from, request, push, covered, parts, std::move(payloads));
   if (added == StepStage::Added::kFull) {
     return Error{ErrorCode::kUnavailable,
                  str("the parts of a step need more than the ", config_.limits.step_bytes_max >> 20,
                      " MiB that a ps core may stage; lower train.replicas or use more ps")};
   }
-  const bool completes = !had_all && stage_.has(push.replica, push.batch, partitions_.owned());
+  const bool completes = !had_all && stage_.has(number, push.batch, partitions_.owned());
   if (completes && stage_.complete(partitions_.owned()).size() >= expected_) report(turn);
   return added;
 }
@@ -89,6 +91,8 @@ void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& comm
   const uint64_t next = next_step();
   const bool applied = none(partitions_.owned()) || commit.step + 1 == next;
   if (applied && last_.step == commit.step && last_ != commit) {
+    // After a rollback the step may have other batches than in a Commit from before.
+    if (envelope.view < partitions_.ownership_generation_max()) return;
     stats_.keep_failure(
         Error{ErrorCode::kBug,
               str("step ", commit.step, " was committed twice, with different batches")});
@@ -162,9 +166,24 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
   }
   // A part that is staged and not committed was computed for the step that is over.
   for (const wire::StepPart& part : commit.parts) stage_.erase(part.replica);
-  stage_.keep([](const StagedReplica& staged) { return staged.quarantined; });
+  stage_.keep([&](const StagedReplica& staged) {
+    if (!staged.quarantined) leave_out(staged, turn);
+    return staged.quarantined;
+  });
   last_ = commit;
-  expected_ = commit.parts.size();
+  expected_ = commit.parts.size() - std::min<size_t>(commit.parts.size(), config_.steps->backups);
+}
+
+/// Answers the pushes of a batch that the step leaves out.
+void Commits::leave_out(const StagedReplica& staged, Turn& turn) const {
+  defended(Defence::kPsStepLeftOut);
+  for (const StagedReplica::Waiting& waiting : staged.waiting) {
+    wire::PushReply reply{.batch = staged.batch, .view = session_.view().id};
+    for_each(waiting.covered, [&](PartitionId p) {
+      reply.others.push_back({p, wire::PartStatus::kOtherStep, staged.batch.batch});
+    });
+    turn.send(waiting.from, waiting.request, std::move(reply));
+  }
 }
 
 }  // namespace downpour::ps

@@ -52,10 +52,12 @@ class Commits {
                                  const Bits& covered, const Bits& parts,
                                  std::vector<StagedPush::Payload> payloads, Turn& turn);
   bool has(const wire::Push& push, const Bits& parts) const {
-    return stage_.has(push.replica, push.batch, parts);
+    return stage_.has(config_.steps->number_of(push), push.batch, parts);
   }
 
-  /// Applies the step, or answers if it is already applied. A step for which something is missing
+  /// Applies the step, or answers if it is already applied. Batches that are staged and not in the
+  /// step are dropped, and their pushes are answered, so that they are computed again for the next
+  /// step. A step for which something is missing
   /// is ignored: the chief repeats the request, or returns all partitions to a checkpoint. While
   /// partitions are copied for a checkpoint, the step waits, so that all images are of one step.
   void on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
@@ -76,6 +78,7 @@ class Commits {
   uint64_t next_step() const;
   bool applies(const wire::Commit& commit) const;
   void apply(const wire::Commit& commit, Turn& turn);
+  void leave_out(const StagedReplica& staged, Turn& turn) const;
 
   const PsConfig& config_;
   Partitions& partitions_;
@@ -86,7 +89,7 @@ class Commits {
   StepStage stage_;
   StepSum sum_;
   wire::Commit last_;    // the newest one that was applied; step 0: none
-  size_t expected_ = 0;  // a report is due when so many replicas are complete
+  size_t expected_ = 0;  // a report is due when so many batches are complete
   /// A commit that waits for the copies of a checkpoint.
   struct Waiting {
     wire::Envelope envelope;

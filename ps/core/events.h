@@ -11,6 +11,7 @@
 #include "shared/base/ids.h"
 #include "shared/base/units.h"
 #include "shared/checkpoint/image.h"
+#include "shared/job/job.h"
 #include "shared/tensor/variables.h"
 #include "shared/wire/messages.h"
 
@@ -31,7 +32,8 @@ struct PsLimits {
   uint64_t staged_bytes_per_worker_max = 256 * kMiB;  // beyond: its oldest stage is dropped
   uint64_t staged_bytes_max = kGiB;         // of all workers; beyond: the oldest stage is dropped
   uint32_t stages_max = 1024;               // of all workers; beyond: the oldest stage is dropped
-  uint64_t step_bytes_max = 4 * kGiB;       // parts of a synchronous step; beyond: rejected
+  uint64_t step_bytes_max = kStepBytesMax;  // parts of a synchronous step; beyond: rejected
+  uint32_t step_parts_max = 1024;           // their batches; beyond: the worker computes again
   uint32_t fragments_max = 4096;            // of one part; beyond: rejected
   int64_t stage_age_ns_max = 60 * kSecond;  // beyond: dropped
   uint32_t replies_max = 256;               // pull replies not yet sent; beyond: kOverloaded
@@ -65,7 +67,14 @@ struct PlanExtent {
 /// Synchronous training: a step applies one batch of each replica.
 struct StepRules {
   uint32_t replicas = 1;
-  bool mean = false;  // divide the sum of the gradients by the weight of the records
+  uint32_t backups = 0;  // replicas that a step may leave out
+  bool mean = false;     // divide the sum of the gradients by the weight of the records
+  /// Returns the number under which the batch of a push is staged: of its replica. With backups it
+  /// is the shard, because a shard may pass to another replica: two workers that compute the same
+  /// batch then stage it once.
+  uint32_t number_of(const wire::Push& push) const {
+    return backups > 0 ? push.batch.shard : push.replica;
+  }
 };
 
 struct PsConfig {

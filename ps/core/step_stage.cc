@@ -17,17 +17,19 @@ uint64_t bytes_of(const std::vector<StagedPush::Payload>& payloads) {
 
 }  // namespace
 
-StepStage::Added StepStage::add(PeerKey from, RequestId request, const wire::Push& push,
-                                const Bits& covered, const Bits& parts,
+StepStage::Added StepStage::add(uint32_t number, PeerKey from, RequestId request,
+                                const wire::Push& push, const Bits& covered, const Bits& parts,
                                 std::vector<StagedPush::Payload> payloads) {
-  const auto there = replicas_.find(push.replica);
+  const auto there = replicas_.find(number);
+  if (there == replicas_.end() && replicas_.size() >= limits_.step_parts_max)
+    return Added::kOtherBatch;
   if (there != replicas_.end() && there->second.batch != push.batch) {
     if (there->second.batch < push.batch) return Added::kOtherBatch;
-    erase(push.replica);
+    erase(number);
   }
   const uint64_t bytes = bytes_of(payloads);
   if (bytes_ + bytes > limits_.step_bytes_max) return Added::kFull;
-  StagedReplica& replica = replicas_[push.replica];
+  StagedReplica& replica = replicas_[number];
   if (replica.pushes.empty()) {
     replica.batch = push.batch;
     replica.quarantined = push.quarantined;
@@ -64,26 +66,26 @@ StepStage::Added StepStage::add(PeerKey from, RequestId request, const wire::Pus
   return Added::kStaged;
 }
 
-bool StepStage::has(uint32_t replica, BatchId batch, const Bits& parts) const {
-  const StagedReplica* staged = find(replica);
+bool StepStage::has(uint32_t number, BatchId batch, const Bits& parts) const {
+  const StagedReplica* staged = find(number);
   return staged != nullptr && staged->batch == batch && within(parts, staged->covered);
 }
 
 std::vector<wire::StepPart> StepStage::complete(const Bits& owned) const {
   std::vector<wire::StepPart> parts;
-  for (const auto& [replica, staged] : replicas_) {
-    if (within(owned, staged.covered)) parts.push_back({replica, staged.batch});
+  for (const auto& [number, staged] : replicas_) {
+    if (within(owned, staged.covered)) parts.push_back({number, staged.batch});
   }
   return parts;
 }
 
-const StagedReplica* StepStage::find(uint32_t replica) const {
-  const auto staged = replicas_.find(replica);
+const StagedReplica* StepStage::find(uint32_t number) const {
+  const auto staged = replicas_.find(number);
   return staged == replicas_.end() ? nullptr : &staged->second;
 }
 
-void StepStage::erase(uint32_t replica) {
-  const auto staged = replicas_.find(replica);
+void StepStage::erase(uint32_t number) {
+  const auto staged = replicas_.find(number);
   if (staged == replicas_.end()) return;
   for (const StagedPush& push : staged->second.pushes) bytes_ -= bytes_of(push.payloads);
   replicas_.erase(staged);

@@ -49,7 +49,7 @@ struct StagedReplica {
 /// Parts stay until their step is committed, the partitions of the core change, a new quarantine
 /// marker disagrees with them, or the replica stages a batch of an earlier shard. They are never
 /// dropped because of their age or to free memory, because another partition may already have
-/// committed the step.
+/// committed the step. Each batch has a number, StepRules::number_of().
 class StepStage {
  public:
   /// Keeps the reference.
@@ -57,38 +57,38 @@ class StepStage {
 
   enum class Added : uint8_t {
     kStaged,
-    kOtherBatch,  // the replica has staged a batch of an earlier shard
+    kOtherBatch,  // the replica has staged a batch of an earlier shard, or the step has too many
     kFull,        // beyond PsLimits::step_bytes_max
   };
   /// Stages a push at the partitions `parts`, some or all of those that it covers. The push is
   /// answered after the step. A repeated push only replaces its earlier request. A replica takes
   /// its shards in ascending order, so a batch of an earlier shard replaces one of a later shard.
-  Added add(PeerKey from, RequestId request, const wire::Push& push, const Bits& covered,
-            const Bits& parts, std::vector<StagedPush::Payload> payloads);
-  /// Returns whether the replica has staged this batch at all partitions of `parts`.
-  bool has(uint32_t replica, BatchId batch, const Bits& parts) const;
+  Added add(uint32_t number, PeerKey from, RequestId request, const wire::Push& push,
+            const Bits& covered, const Bits& parts, std::vector<StagedPush::Payload> payloads);
+  /// Returns whether this batch is staged under the number at all partitions of `parts`.
+  bool has(uint32_t number, BatchId batch, const Bits& parts) const;
 
-  /// Returns the staged parts that all partitions of `owned` have, ascending by replica.
+  /// Returns the staged parts that all partitions of `owned` have, ascending by number.
   std::vector<wire::StepPart> complete(const Bits& owned) const;
-  /// Returns null if the replica has staged nothing.
-  const StagedReplica* find(uint32_t replica) const;
+  /// Returns null if nothing is staged under the number.
+  const StagedReplica* find(uint32_t number) const;
   bool empty() const { return replicas_.empty(); }
-  void erase(uint32_t replica);
+  void erase(uint32_t number);
   void clear();
   /// Erases the replicas for which wanted(StagedReplica) is false.
   template <typename Wanted>
   void keep(Wanted&& wanted) {
     std::vector<uint32_t> gone;
-    for (const auto& [replica, staged] : replicas_) {
-      if (!wanted(staged)) gone.push_back(replica);
+    for (const auto& [number, staged] : replicas_) {
+      if (!wanted(staged)) gone.push_back(number);
     }
-    for (const uint32_t replica : gone) erase(replica);
+    for (const uint32_t number : gone) erase(number);
   }
 
  private:
   const PsLimits& limits_;
-  std::map<uint32_t, StagedReplica> replicas_;
-  uint64_t bytes_ = 0;  // of all payloads
+  std::map<uint32_t, StagedReplica> replicas_;  // by number
+  uint64_t bytes_ = 0;                          // of all payloads
 };
 
 }  // namespace downpour::ps

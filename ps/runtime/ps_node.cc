@@ -28,6 +28,7 @@ PlanExtent extent_of(const Job& job, const wire::Welcome& welcome) {
 std::optional<StepRules> steps_of(const Job& job) {
   if (!job.train.replicas) return std::nullopt;
   return StepRules{.replicas = uint32_t(*job.train.replicas),
+                   .backups = job.train.backups,
                    .mean = job.train.reduction == "mean"};
 }
 

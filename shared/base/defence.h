@@ -47,6 +47,7 @@ namespace downpour {
   X(kPsStepStaged, "ps: stages a part until its step is committed")                             \
   X(kPsStepStagedAgain, "ps: receives a part of a step that it has already staged")             \
   X(kPsStepCleared, "ps: drops the staged parts because its partitions have changed")           \
+  X(kPsStepLeftOut, "ps: drops a staged batch that the step leaves out")                        \
   X(kPsCommitRepeated, "ps: answers a repeated Commit")                                         \
   /* ps: checkpoints and moves */                                                               \
   X(kPsSaveAnswered, "ps: answers a repeated Save from memory")                                 \
@@ -97,6 +98,7 @@ namespace downpour {
   X(kChiefAllReturn, "chief: returns all partitions to the newest checkpoint")                  \
   X(kChiefEndedLate, "chief: ignores the end of a shard that a rollback has made void")         \
   X(kChiefReplicaStalls, "chief: revokes the leases of replicas for which a step waits")        \
+  X(kChiefReplicaMoves, "chief: gives a replica that was left out to another worker")           \
   X(kChiefSavedLate, "chief: ignores a Saved that nothing waits for")                           \
   X(kChiefSaveAbandoned, "chief: abandons a checkpoint because ownership changed")              \
   X(kChiefSaveFailed, "chief: abandons a checkpoint that failed")                               \
@@ -132,6 +134,7 @@ namespace downpour {
   X(kWorkerWaitsForFloor, "worker: waits for slower workers")                                   \
   X(kWorkerPullsDiscarded, "worker: discards what it pulled before its leases expired")         \
   X(kWorkerStepsDiffer, "worker: pulls again because the partitions are at different steps")    \
+  X(kWorkerLeftOut, "worker: computes a batch again because its step has left it out")          \
   X(kWorkerRolledBack, "worker: pulls again because all partitions have new owners or states")  \
   /* files */                                                                                   \
   X(kFileManifestSkipped, "checkpoint: skips a manifest that is damaged or incomplete")         \

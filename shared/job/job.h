@@ -318,6 +318,8 @@ struct TrainSpec {
   std::optional<uint64_t> staleness;
   // Batches that a step sums up. Only in modes that have the key; then it is set.
   std::optional<uint64_t> replicas;
+  // Replicas that a step may leave out, because their batches come late. 0 in modes without steps.
+  uint32_t backups = 0;
   // Batches that a worker has pulled and that are not yet applied everywhere.
   uint32_t in_flight = 2;
   CheckpointSpec checkpoint;

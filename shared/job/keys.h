@@ -291,10 +291,11 @@ void visit_train(V& v, T& t) {
     if (traits_of(t.mode).has_staleness && !t.staleness) t.staleness = kStalenessDefault;
   }
   v.optional_number("replicas", t.replicas, kReplicasMax);
+  if (V::kReads || t.backups > 0) v.number("backups", t.backups, 0, kReplicasMax);
   v.number("in_flight", t.in_flight, 1, 64);
   v.flag("quarantine", t.quarantine);
   v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});
-  v.unavailable({"max_time", "backups", "sync_every"});
+  v.unavailable({"max_time", "sync_every"});
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);

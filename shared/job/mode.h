@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "shared/base/units.h"
+
 namespace downpour {
 
 /// async: a worker pulls whenever it has room for a batch, and each part of a push is applied when
@@ -17,18 +19,22 @@ namespace downpour {
 /// sync: `replicas` logical replicas each contribute their next batch to a step. The step applies
 /// the sum of their gradients once, when all of them have arrived (bulk synchronous parallel;
 /// Valiant, "A Bridging Model for Parallel Computation", CACM 1990). Any number of workers computes
-/// the replicas, with the same result.
+/// the replicas, with the same result. With `backups`, a step leaves out up to so many replicas
+/// that are late; their batches are computed again for the next step (Chen et al., "Revisiting
+/// Distributed Synchronous SGD", ICLR workshop 2016, where late batches are dropped).
 enum class TrainMode : uint8_t { kAsync, kBounded, kSync };
 
 constexpr uint64_t kStalenessDefault = 8;  // batches
 constexpr uint32_t kReplicasMax = 256;
+// Parts of a synchronous step that one ps core may keep until the step is applied.
+constexpr uint64_t kStepBytesMax = 4 * kGiB;
 
 /// What distinguishes a mode in the job file.
 struct ModeTraits {
   TrainMode mode = TrainMode::kAsync;
   std::string_view name;
   bool has_staleness = false;  // the key `staleness`
-  bool has_replicas = false;   // the key `replicas`; a step needs the batches of all replicas
+  bool has_replicas = false;   // the keys `replicas` and `backups`; a step has several batches
 };
 
 /// One entry per mode, in the order of the enum.

@@ -54,6 +54,7 @@ constexpr Rule kRules[] = {
     {"train.mode", Frozen::kInEpoch},
     {"train.staleness", Frozen::kNever},
     {"train.replicas", Frozen::kInEpoch},
+    {"train.backups", Frozen::kInEpoch},  // decides whether shards are dealt to replicas
     {"train.in_flight", Frozen::kNever},
     {"train.quarantine", Frozen::kNever},
     {"train.on_nan", Frozen::kNever},

@@ -117,6 +117,11 @@ Result<void> check_sync(const Job& job) {
     return wrong("a step needs at least one replica", "train.replicas",
                  "set it to 1 or more; the default is cluster.workers");
   }
+  if (train.backups >= *train.replicas) {
+    return wrong(str("a step needs at least one batch, but ", train.backups, " of ",
+                     *train.replicas, " replicas may be left out"),
+                 "train.backups", "set it below train.replicas");
+  }
   if (job.cluster.input_workers > 0) {
     return wrong(str(mode, " has no input processes in this version"), "cluster.input_workers",
                  "set it to 0, " + async);
@@ -157,6 +162,9 @@ Result<void> check_mode(const Job& job) {
                    "remove it, or set train.mode = \"async\"");
   } else if (train.replicas) {
     return wrong(str("mode \"", traits_of(train.mode).name, "\" has no replicas"), "train.replicas",
+                 "set train.mode = \"sync\", or leave it out");
+  } else if (train.backups > 0) {
+    return wrong(str("mode \"", traits_of(train.mode).name, "\" has no backups"), "train.backups",
                  "set train.mode = \"sync\", or leave it out");
   }
   if (traits_of(train.mode).has_staleness && cluster.input_workers > 0) {

@@ -136,7 +136,7 @@ struct Goodbye {
 
 /// The batch that a replica contributes to a step.
 struct StepPart {
-  uint32_t replica = 0;
+  uint32_t replica = 0;  // with backups the shard, which may pass to another replica
   BatchId batch;
   auto operator<=>(const StepPart&) const = default;
 };

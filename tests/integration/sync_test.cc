@@ -148,6 +148,20 @@ TEST_CASE("synchronous training gives the same model for any number of processes
   CHECK(predictions(dir, "ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
 }
 
+TEST_CASE("with backups an epoch has each record once, also if a worker or a ps dies",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  const std::vector<std::string> flags = {"--ps", "2",     "--workers",
+                                          "3",    "--set", "train.backups=2"};
+  for (const char* victim : {"", "downpour-worker", "downpour-ps"}) {
+    const std::string run = "backups" + std::string(victim);
+    CHECK(predictions(dir, run, flags, victim).size() > size_t{kRecords});
+    const std::string events = read_text(dir / run + "/events.jsonl");
+    CHECK(events.find("\"complete\"") != std::string::npos);
+  }
+}
+
 TEST_CASE("data with fewer shards than replicas are trained, with a warning", "[integration]") {
   const ScratchDir dir;
   write_data(dir);

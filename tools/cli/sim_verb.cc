@@ -103,6 +103,8 @@ std::string size_flags(const sim::JobSize& size) {
   if (size.cycle != usual.cycle) flags += str(" --cycle ", size.cycle);
   if (size.window != usual.window) flags += str(" --window ", size.window);
   if (size.steps != usual.steps) flags += str(" --steps ", size.steps);
+  if (size.replicas != usual.replicas) flags += str(" --replicas ", size.replicas);
+  if (size.backups != usual.backups) flags += str(" --backups ", size.backups);
   return flags;
 }
 
@@ -417,6 +419,12 @@ void add_built_in_flags(CLI::App& verb, SimFlags& flags) {
                   "Number of records of the shuffle window (0: the whole shard)");
   verb.add_option("--steps", flags.size.steps,
                   "Number of batches after which the job ends (0: no limit)");
+  verb.add_option("--replicas", flags.size.replicas,
+                  "Train synchronously with so many replicas (0: asynchronously)")
+      ->check(CLI::Range(0, 256));
+  verb.add_option("--backups", flags.size.backups,
+                  "Number of replicas that a synchronous step may leave out")
+      ->check(CLI::Range(0, 255));
 }
 
 void add_cluster_flags(CLI::App& verb, SimFlags& flags) {

@@ -119,8 +119,9 @@ std::vector<std::vector<wire::StepPart>> steps_of_job(const Oracle& oracle, uint
 
 }  // namespace
 
-void Checkers::check_commit(const wire::Commit& commit) {
+void Checkers::check_commit(ViewId view, const wire::Commit& commit) {
   if (oracle_ == nullptr || !batches_are_known()) return;
+  if (world_.plan().job.train.backups > 0) return check_step_with_backups(view, commit);
   if (steps_.empty()) steps_ = steps_of_job(*oracle_, uint32_t(*world_.plan().job.train.replicas));
   if (commit.step == 0 || commit.step > steps_.size())
     return world_.violated(str("I9: step ", commit.step, " of ", steps_.size()));
@@ -129,6 +130,48 @@ void Checkers::check_commit(const wire::Commit& commit) {
   for (const wire::StepPart& part : commit.parts)
     found += str(found.empty() ? "" : ", ", part.replica, ": ", part.batch);
   world_.violated(str("I9: step ", commit.step, " has the batches ", found));
+}
+
+void Checkers::check_step_with_backups(ViewId view, const wire::Commit& commit) {
+  const auto& train = world_.plan().job.train;
+  if (view < commit_view_) return;  // from before a rollback: no ps applies it
+  commit_view_ = view;
+  if (commit.step == 0 || commit.step > committed_.size() + 1 || commit.parts.empty() ||
+      commit.parts.size() > *train.replicas) {
+    return world_.violated(str("I9: step ", commit.step, " after ", committed_.size(),
+                               " steps has ", commit.parts.size(), " batches"));
+  }
+  if (commit.step <= committed_.size()) {
+    const CommittedStep& known = committed_[commit.step - 1];
+    if (known.parts == commit.parts) return;  // repeated, or the same again after a rollback
+    if (view == known.view)
+      return world_.violated(
+          str("I9: step ", commit.step, " is committed with two sets of batches"));
+    committed_.resize(commit.step - 1);
+  }
+  // Batches of each shard that the steps so far have applied.
+  std::map<ShardId, uint32_t> applied, total;
+  for (const Oracle::Batch& batch : oracle_->batches()) ++total[batch.id.shard_id()];
+  for (const CommittedStep& step : committed_) {
+    for (const wire::StepPart& part : step.parts) ++applied[part.batch.shard_id()];
+  }
+  uint32_t open = 0;  // shards of the epoch with batches left
+  for (const auto& [shard, batches] : total)
+    open += shard.epoch == commit.parts[0].batch.epoch && applied[shard] < batches ? 1 : 0;
+  for (const wire::StepPart& part : commit.parts) {
+    uint32_t& next = applied[part.batch.shard_id()];
+    if (part.batch.batch != next++)
+      return world_.violated(str("I9: step ", commit.step, " has batch ", part.batch,
+                                 ", but the steps before have ", next - 1, " of its shard"));
+  }
+  // A replica may also have the shard that it reads ahead, and several ones after a rollback.
+  const bool rolled_back = !committed_.empty() && view > committed_.front().view;
+  const auto active = std::min<uint64_t>(*train.replicas, (open + 1) / 2);
+  if (!rolled_back && commit.parts.size() + train.backups < active) {
+    return world_.violated(str("I9: step ", commit.step, " has ", commit.parts.size(), " of ",
+                               active, " batches at least"));
+  }
+  committed_.push_back({view, commit.parts});
 }
 
 // ---- values

@@ -63,7 +63,7 @@ void Checkers::on_message(Process& to, const wire::Message& message) {
     staleness_floor_ = std::max(staleness_floor_, floor->batches);
   } else if (const auto* commit = std::get_if<wire::Commit>(&message.body)) {
     world_.count("commit");
-    check_commit(*commit);
+    check_commit(message.envelope.view, *commit);
   } else if (const auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
     for (const wire::Lease& lease : grant->leases) {
       if (lease.attempt > 1) world_.count("repeated lease");

@@ -66,7 +66,10 @@ class Checkers {
   void check_floor(const Core& core);
   /// I9: checks that a synchronous step has the next batch of every replica, in the order of the
   /// replica's shards, whatever has happened before.
-  void check_commit(const wire::Commit& commit);
+  void check_commit(ViewId view, const wire::Commit& commit);
+  /// I9 with backups: checks that a step has the next batch of each of its shards, and of enough
+  /// shards, and that each step is applied with one set of batches.
+  void check_step_with_backups(ViewId view, const wire::Commit& commit);
   void check_staleness(const std::string& name, const worker::WorkerCore& core);
   void check_floor_rise(ProcessNumber chief, const chief::ChiefCore& core);
   /// I5: check that views never go back, and that a partition has one owner per ownership
@@ -110,6 +113,13 @@ class Checkers {
   std::map<std::pair<uint32_t, ViewId>, CoreId> owners_;   // by partition and generation
   uint64_t staleness_floor_ = 0;                    // the newest one that a chief has published
   std::vector<std::vector<wire::StepPart>> steps_;  // of the whole job, if it trains synchronously
+  /// With backups: a step as it was committed. A rollback drops steps from the end.
+  struct CommittedStep {
+    ViewId view;
+    std::vector<wire::StepPart> parts;
+  };
+  std::vector<CommittedStep> committed_;
+  ViewId commit_view_;  // newest view of a Commit
   struct ChiefClocks {
     uint64_t floor = 0;
     std::set<std::pair<Incarnation, uint32_t>> shards;  // held after the last turn

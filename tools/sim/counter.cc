@@ -34,7 +34,9 @@ std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::strin
       "[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
       "\nreduction = \"sum\"\n",
       size.staleness < 0 ? "" : str("mode = \"bounded\"\nstaleness = ", size.staleness, "\n"),
-      size.replicas == 0 ? "" : str("mode = \"sync\"\nreplicas = ", size.replicas, "\n"),
+      size.replicas == 0
+          ? ""
+          : str("mode = \"sync\"\nreplicas = ", size.replicas, "\nbackups = ", size.backups, "\n"),
       "[train.checkpoint]\nevery = ",
       size.checkpoint_steps > 0 ? size.checkpoint_steps : own.checkpoint_steps,
       "\nincremental = true\nfull_every = 4\n[cluster]\nchief_silence = \"", size.chief_silence_s,

@@ -28,6 +28,7 @@ struct JobSize {
   uint32_t chief_silence_s = 60;  // a ps or worker ends after this silence of the chief
   int32_t staleness = -1;         // bound of mode "bounded"; -1: another mode
   uint32_t replicas = 0;          // of mode "sync"; 0: another mode
+  uint32_t backups = 0;           // replicas that a step may leave out
   uint64_t steps = 0;             // steps after which the job ends; 0: after the epochs
   bool reversed = false;          // the records of each file are in reverse order
   bool program = false;           // a program of unknown length writes the first file

@@ -59,6 +59,7 @@ constexpr std::array kSync = {kPsStepStaged,       kPsStepStagedAgain, kPsStepCl
                               kChiefAllReturn,     kChiefStagedLate,   kChiefStagedEarly,
                               kChiefReplicaStalls, kWorkerRolledBack};
 constexpr std::array kLostCommits = {kPsCommitRepeated, kWorkerStepsDiffer};
+constexpr std::array kBackups = {kPsStepLeftOut, kChiefReplicaMoves, kWorkerLeftOut};
 constexpr std::array kDamagedSteps = {kChiefEndedLate};
 constexpr std::array kLostViews = {kChiefClaimStale};
 
@@ -209,6 +210,19 @@ const std::array kProfiles = {
                       "join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,"
                       "drop=0.5%,ends",
             .defences = kLostCommits},
+    Profile{.name = "backups",
+            .says = "synchronous steps that leave out up to two of six replicas",
+            .size = {.shards = 24, .replicas = 6, .backups = 2},
+            .faults = "chaos",
+            .defences = kBackups},
+    Profile{.name = "lost-backups",
+            .says = "as lost-commits, with steps that leave out up to two of six replicas",
+            .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6, .backups = 2},
+            .faults = "ps.Commit:lose=8%,ps.Commit:repeat=8%,chief.Staged:lose=5%,"
+                      "chief.Committed:lose=5%,chief.Committed:repeat=5%,worker.PushReply:lose=3%,"
+                      "ps.Push:repeat=5%,straggler=2s,kill-worker=2s,kill-ps=4s,zombie-worker=1s,"
+                      "deaf=2s,join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,drop=0.5%,ends",
+            .defences = kNone},
     Profile{.name = "damaged-steps",
             .says = "synchronous steps, as damage: all partitions return to the older checkpoint",
             .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},

@@ -50,6 +50,10 @@ struct Slot {
   wire::PartitionSet unresolved;  // partitions that have not acknowledged the batch
   bool waited = false;            // PullPolicy has held it
   int64_t pull_at_ns = 0;         // held at least until then
+  int64_t waits_until_ns = 0;     // held for other batches of this worker, see BackupOrder
+  int64_t pulled_ns = 0;          // when the pull began
+  bool left_out = false;          // synchronous training: a step was applied without the batch
+  uint32_t holds = 0;             // how often the batch was held again since it was computed
   uint64_t step = 0;              // synchronous training: for which the values were pulled
   bool rebuild = false;           // regroup the unresolved parts and send them with keys
   int64_t rebuild_at_ns = 0;

@@ -15,8 +15,10 @@ constexpr ptrdiff_t kBatchesPerShard = 2;  // synchronous training: one in the s
 
 }  // namespace
 
-void Steps::configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas) {
+void Steps::configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas,
+                      BackupOrder order) {
   tables_ = std::move(tables);
+  order_ = order;
   replicas_ = replicas;
   in_flight_ = std::max({1U, in_flight, 2 * replicas});
 }
@@ -91,8 +93,14 @@ void Steps::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) 
 
 void Steps::pull_held(int64_t now_ns, WorkerEffects& fx) {
   if (session_.stopping()) return;
+  if (order_.enabled()) pull_held(now_ns, /*left_out_only=*/true, fx);
+  pull_held(now_ns, /*left_out_only=*/false, fx);
+}
+
+void Steps::pull_held(int64_t now_ns, bool left_out_only, WorkerEffects& fx) {
   uint64_t ahead = 0;  // earlier batches of the training in flight
   for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (left_out_only && !slot->left_out) continue;
     const bool counts = slot->trains() && !slot->quarantined();
     const bool held = slot->state == Slot::State::kHeld;
     if (held && counts && !may_pull(now_ns, *slot, ahead)) {
@@ -104,11 +112,57 @@ void Steps::pull_held(int64_t now_ns, WorkerEffects& fx) {
   }
 }
 
-bool Steps::may_pull(int64_t now_ns, const Slot& slot, uint64_t ahead) const {
+bool Steps::may_pull(int64_t now_ns, Slot& slot, uint64_t ahead) const {
   if (!synchronous()) return policy_.may_pull(now_ns, ahead);
+  slot.waits_until_ns = 0;
+  if (now_ns < slot.pull_at_ns) return false;
+  slot.pull_at_ns = 0;  // from now on the batch waits for something else
+  return is_next(slot) && has_turn(now_ns, slot);
+}
+
+/// Returns whether the next step may have the batch: it is the next one of its replica.
+bool Steps::is_next(const Slot& slot) const {
   const Leases::Shard* shard = leases_.find(slot.lease);
-  return now_ns >= slot.pull_at_ns && shard != nullptr && shard->done == slot.batch_id.batch &&
-         leases_.is_first(*shard);
+  return shard != nullptr && shard->done == slot.batch_id.batch && leases_.is_first(*shard);
+}
+
+/// Returns whether a batch for the next step may begin now, as BackupOrder says.
+bool Steps::has_turn(int64_t now_ns, Slot& slot) const {
+  if (!order_.enabled()) return true;
+  uint32_t all = 0, begun = 0, running = 0;
+  for (const std::unique_ptr<Slot>& other : slots_) {
+    if (!other->trains() || !is_next(*other)) continue;
+    ++all;
+    begun += other->state != Slot::State::kHeld ? 1 : 0;
+    running += other->state == Slot::State::kPulling || other->state == Slot::State::kComputing;
+  }
+  if (begun < order_.begins(all)) return true;
+  if (running > 0) return false;
+  slot.waits_until_ns = order_.others_begin_ns();
+  return now_ns >= slot.waits_until_ns;
+}
+
+/// A ps has applied the batch of the slot. Its step has left out all other batches that this worker
+/// has for it, except for those that are staged: their answers are on their way.
+void Steps::note_applied(const Slot& slot) {
+  if (!slot.trains() || slot.is_end()) return;
+  if (!order_.pass(slot.step, session_.placements()->view.id)) return;
+  uint32_t left_out = 0;
+  for (const std::unique_ptr<Slot>& other : slots_) {
+    const bool staged = other->state == Slot::State::kPushing && other->step == slot.step;
+    if (!other->trains() || staged || !is_next(*other)) continue;
+    other->left_out = true;
+    ++left_out;
+  }
+  order_.set_left_out(left_out);
+}
+
+/// Returns how long a batch waits until its values are pulled again. With backups the next step
+/// may be applied soon, so that the first waits are short.
+int64_t Steps::hold_delay_ns(const Slot& slot) const {
+  constexpr uint32_t kDoublingsMax = 6;
+  if (!order_.enabled()) return kRegroupDelayNs;
+  return std::min(kRegroupDelayNs, kMillisecond << std::min(slot.holds, kDoublingsMax));
 }
 
 /// Pulls the values of a batch again, from `until_ns` on. The batch must not be computing.
@@ -120,7 +174,9 @@ void Steps::hold_again(int64_t until_ns, Slot& slot) {
              .lease = slot.lease,
              .batch_id = slot.batch_id,
              .batch = std::move(slot.batch),
-             .pull_at_ns = until_ns};
+             .pull_at_ns = until_ns,
+             .left_out = slot.left_out,
+             .holds = slot.holds + 1};
   slot = std::move(fresh);
 }
 
@@ -128,6 +184,10 @@ void Steps::hold_again(int64_t until_ns, Slot& slot) {
 /// ownership generation than the view under which a batch was pulled, and the values are void.
 void Steps::pull_again_after_rollback(WorkerEffects& fx) {
   const wire::View& view = session_.placements()->view;
+  ViewId oldest = view.id;
+  for (const wire::Placement& placement : view.partitions)
+    oldest = std::min(oldest, placement.ownership_generation);
+  order_.on_view(oldest);
   const auto is_void = [&](const Slot& slot) {
     if (!slot.trains() || slot.quarantined() || slot.state == Slot::State::kHeld) return false;
     return std::ranges::all_of(view.partitions, [&](const wire::Placement& placement) {
@@ -180,6 +240,7 @@ void Steps::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
         make_pull_plan(tables_, session_.placements(), config_.message_bytes_max, batch.batch);
   }
   slot.state = Slot::State::kPulling;
+  slot.pulled_ns = now_ns;
   forget_requests(slot);
   slot.pulls.assign(batch.plan.messages.size(), {});
   for (size_t m = 0; m < slot.pulls.size(); ++m) {
@@ -244,7 +305,7 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
                         std::ranges::adjacent_find(versions, std::not_equal_to{}) != versions.end();
     if (differ) {
       defended(Defence::kWorkerStepsDiffer);
-      return hold_again(now_ns + kRegroupDelayNs, *slot);
+      return hold_again(now_ns + hold_delay_ns(*slot), *slot);
     }
     part->version = versions.front();
   }
@@ -277,9 +338,11 @@ void Steps::compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
     };
     if (std::ranges::adjacent_find(slot.pulls, differs) != slot.pulls.end()) {
       defended(Defence::kWorkerStepsDiffer);
-      return hold_again(now_ns + kRegroupDelayNs, slot);
+      return hold_again(now_ns + hold_delay_ns(slot), slot);
     }
     slot.step = slot.pulls.front().version + 1;
+    // Another ps has applied this step already.
+    if (order_.is_over(slot.step)) return hold_again(now_ns + hold_delay_ns(slot), slot);
   }
   slot.state = Slot::State::kComputing;
   WorkerEffects::Compute compute{.slot = slot.id, .batch = slot.batch};
@@ -302,6 +365,12 @@ void Steps::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) 
     return leases_.request(now_ns, fx);
   }
   if (slot->lease.purpose == wire::Purpose::kTrain) {
+    order_.on_computed(now_ns, now_ns - slot->pulled_ns);
+    slot->holds = 0;
+    if (synchronous() && order_.is_over(slot->step)) {
+      defended(Defence::kWorkerLeftOut);
+      return hold_again(now_ns, *slot);
+    }
     slot->gradients = std::move(computed.gradients);
     slot->sums.clear();
     for (const OutputMetrics& output : computed.metrics) slot->sums.push_back(output.sums);
@@ -445,8 +514,9 @@ int64_t Steps::next_deadline_ns() const {
   look(slots_);
   look(end_slots_);
   for (const auto& slot : slots_) {
-    if (slot->state == Slot::State::kHeld && slot->pull_at_ns > 0)
-      next = std::min(next, slot->pull_at_ns);
+    if (slot->state != Slot::State::kHeld) continue;
+    for (const int64_t at_ns : {slot->pull_at_ns, slot->waits_until_ns})
+      if (at_ns > 0) next = std::min(next, at_ns);
   }
   return next;
 }

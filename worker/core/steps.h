@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shared/tensor/variables.h"
+#include "worker/core/backup_order.h"
 #include "worker/core/events.h"
 #include "worker/core/leases.h"
 #include "worker/core/pull_policy.h"
@@ -35,7 +36,8 @@ class Steps {
   /// Sets the tables of the job's model and the largest number of batches in flight. `replicas`: of
   /// synchronous training, where a batch is pulled after all earlier ones of its replica are
   /// applied everywhere; 0: not synchronous.
-  void configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas);
+  void configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas,
+                 BackupOrder order);
   const std::vector<TableSpec>& tables() const { return tables_; }
   uint32_t replicas() const { return replicas_; }
   /// Returns true while on_batch() may be called for some shard.
@@ -99,7 +101,12 @@ class Steps {
   void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   bool synchronous() const { return replicas_ > 0; }
-  bool may_pull(int64_t now_ns, const Slot& slot, uint64_t ahead) const;
+  bool may_pull(int64_t now_ns, Slot& slot, uint64_t ahead) const;
+  bool is_next(const Slot& slot) const;
+  bool has_turn(int64_t now_ns, Slot& slot) const;
+  void pull_held(int64_t now_ns, bool left_out_only, WorkerEffects& fx);
+  void note_applied(const Slot& slot);
+  int64_t hold_delay_ns(const Slot& slot) const;
   bool wants(const Leases::Shard& shard) const;
   void hold_again(int64_t until_ns, Slot& slot);
   void pull_again_after_rollback(WorkerEffects& fx);
@@ -126,6 +133,7 @@ class Steps {
   std::vector<TableSpec> tables_;
   uint32_t in_flight_ = 1;
   uint32_t replicas_ = 0;
+  BackupOrder order_;
   uint64_t last_slot_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;      // batches in flight
   std::vector<std::unique_ptr<Slot>> end_slots_;  // shard-end markers in flight

@@ -124,6 +124,7 @@ void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
   if (!is_empty(reply.applied)) {
     slot->all_already_applied = false;
     subtract(slot->unresolved, reply.applied);
+    note_applied(*slot);
   }
   const bool fragment = part->push.fragments > 1;
   slot->pushes.erase(part);
@@ -152,7 +153,10 @@ void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
           again = true;
           break;
         }
-        return hold_again(now_ns + kRegroupDelayNs, *slot);
+        if (order_.enabled()) defended(Defence::kWorkerLeftOut);
+        slot->left_out = true;
+        order_.add_left_out();
+        return hold_again(now_ns + hold_delay_ns(*slot), *slot);
       case wire::PartStatus::kViewMismatch:
       case wire::PartStatus::kUnknownPull:
         again = true;

@@ -41,6 +41,8 @@ struct JobSettings {
   uint32_t in_flight = 1;                   // batches
   std::optional<uint64_t> staleness;        // bound, in batches; see PullPolicy
   uint32_t replicas = 0;                    // of synchronous training; 0: not synchronous
+  uint32_t backups = 0;                     // replicas that a step may leave out
+  uint32_t computed_at_once = 1;            // batches
   int64_t chief_silence_ns = 60 * kSecond;  // without a message of the chief: exit 180
 };
 

@@ -83,7 +83,8 @@ void WorkerCore::from_chief(int64_t now_ns, wire::Message&& message, WorkerEffec
 void WorkerCore::configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx) {
   session_.configure(settings.chief_silence_ns);
   policy_.configure(now_ns, settings.staleness, session_.welcome().lease_ns);
-  steps_.configure(std::move(settings.tables), settings.in_flight, settings.replicas);
+  steps_.configure(std::move(settings.tables), settings.in_flight, settings.replicas,
+                   BackupOrder(settings.backups > 0, settings.computed_at_once));
   if (settings.replicas > 0) leases_.want(leases_wanted(settings.replicas));
   leases_.request(now_ns, fx);
 }

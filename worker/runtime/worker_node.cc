@@ -289,6 +289,8 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
                    .in_flight = job_.train.in_flight,
                    .staleness = job_.train.staleness,
                    .replicas = replicas,
+                   .backups = job_.train.backups,
+                   .computed_at_once = at_once,
                    .chief_silence_ns = job_.cluster.chief_silence_ns},
                   fx);
   core_.want_leases(now_ns, tuner_->limits().shards, fx);

@@ -214,6 +214,7 @@ void Lifecycle::commit_step(Turn& turn) {
     step_commits_.sent(turn, member, **commit);
     turn.send(member, **commit, turn.next_request());
   });
+  leasing_.move_replicas(turn, step_commits_.leave_out(turn, pass_.table(), **commit));
 }
 
 void Lifecycle::take_back_leases(Turn& turn, Member& member, bool died) {

@@ -28,46 +28,102 @@ void LeaseTable::split_among_replicas(uint32_t count) {
   std::vector<uint32_t> replica_of(entries_.size());
   for (uint32_t shard = 0; shard < replica_of.size(); ++shard) replica_of[shard] = shard % count;
   split(count, replica_of);
-  of_replicas_ = true;
-  replica_open_.resize(count);
-  for (uint32_t replica = 0; replica < count; ++replica) replica_open_[replica] = replica;
+  replicas_ = count;
+  for (uint32_t shard = 0; shard < replica_of.size(); ++shard)
+    streams_[replica_of[shard]].shards.push_back(shard);
+}
+
+void LeaseTable::share_among_replicas(uint32_t count) {
+  split(count + 1, std::vector<uint32_t>(entries_.size(), count));
+  replicas_ = count;
+}
+
+/// Gives the replica the lowest shard that no replica has.
+void LeaseTable::deal(uint32_t replica) {
+  std::set<uint32_t>& undealt = streams_[replicas_].free;
+  const uint32_t shard = *undealt.begin();
+  undealt.erase(undealt.begin());
+  Stream& stream = streams_[replica];
+  stream.free.insert(shard);
+  stream.shards.insert(std::ranges::lower_bound(stream.shards, shard), shard);
+  stream.open = 0;
+  stream_of_[shard] = replica;
 }
 
 std::optional<uint32_t> LeaseTable::first_open_of(uint32_t replica) const {
-  uint32_t& open = replica_open_[replica];
-  while (open < entries_.size() && entries_[open].state == ShardState::kEnded)
-    open += uint32_t(streams_.size());
-  return open < entries_.size() ? std::optional(open) : std::nullopt;
+  const Stream& stream = streams_[replica];
+  size_t& open = stream.open;
+  while (open < stream.shards.size() && entries_[stream.shards[open]].state == ShardState::kEnded)
+    ++open;
+  return open < stream.shards.size() ? std::optional(stream.shards[open]) : std::nullopt;
+}
+
+std::vector<uint32_t> LeaseTable::leased_of(uint32_t replica) const {
+  std::vector<uint32_t> leased;
+  if (streams_[replica].leased == 0) return leased;
+  for (const uint32_t shard : streams_[replica].shards) {
+    if (entries_[shard].state == ShardState::kLeased) leased.push_back(shard);
+  }
+  return leased;
+}
+
+uint32_t LeaseTable::active_replicas() const {
+  uint32_t open = 0;
+  for (uint32_t replica = 0; replica < replicas_; ++replica) open += first_open_of(replica) ? 1 : 0;
+  const size_t undealt_count = undealt() == nullptr ? 0 : undealt()->size();
+  return open + uint32_t(std::min<size_t>(undealt_count, replicas_ - open));
+}
+
+void LeaseTable::give_away(int64_t now_ns, uint32_t replica) {
+  Stream& stream = streams_[replica];
+  stream.given_away_by = std::exchange(stream.worker, std::nullopt);
+  stream.waits_since_ns = now_ns;
+}
+
+/// Returns whether a worker that holds `held` replicas may take one that no worker holds.
+bool LeaseTable::may_take(const Stream& stream, int64_t now_ns, Incarnation worker, uint32_t held,
+                          uint32_t replicas_max) const {
+  if (stream.waits_long(now_ns)) return true;
+  if (!stream.given_away_by) return held < replicas_max;
+  return worker != stream.given_away_by && held <= replicas_max;
 }
 
 std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnation worker,
                                                         uint32_t replicas_max) {
-  const auto held = uint32_t(
-      std::ranges::count_if(streams_, [&](const Stream& s) { return s.worker == worker; }));
-  Stream *own = nullptr, *unheld = nullptr, *ahead = nullptr;
-  for (uint32_t replica = 0; replica < streams_.size(); ++replica) {
+  const size_t undealt_count = undealt() == nullptr ? 0 : undealt()->size();
+  uint32_t held = 0;
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
+    const bool is_done = undealt() != nullptr && undealt_count == 0 && !first_open_of(replica);
+    if (streams_[replica].worker == worker && !is_done) ++held;
+  }
+  std::optional<uint32_t> own, unheld, ahead;
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
     Stream& stream = streams_[replica];
     const std::optional<uint32_t> first = first_open_of(replica);
-    if (!first || stream.free.empty()) continue;
-    const bool begins = entries_[*first].state == ShardState::kFree;
+    if (stream.free.empty() && undealt_count == 0) continue;
+    const bool begins = !first || entries_[*first].state == ShardState::kFree;
     if (stream.worker == worker && begins) {
       if (held > replicas_max && stream.leased == 0) {
         stream.worker.reset();
         return std::nullopt;
       }
-      if (own == nullptr) own = &stream;
+      if (!own) own = replica;
     } else if (stream.worker == worker) {
-      if (ahead == nullptr && stream.leased == 1 && held <= replicas_max) ahead = &stream;
+      // Near the end of the pass the last shards go to the replicas that need them first.
+      const bool has_next = !stream.free.empty() || undealt_count > replicas_;
+      if (!ahead && has_next && stream.leased == 1 && held <= replicas_max) ahead = replica;
     } else if (begins && !stream.worker) {
       if (!stream.waits_since_ns) stream.waits_since_ns = now_ns;
-      const bool may_take = held < replicas_max || stream.waits_long(now_ns);
-      if (unheld == nullptr && may_take) unheld = &stream;
+      if (!unheld && may_take(stream, now_ns, worker, held, replicas_max)) unheld = replica;
     }
   }
-  Stream* const chosen = own != nullptr ? own : unheld != nullptr ? unheld : ahead;
-  if (chosen == nullptr) return std::nullopt;
-  chosen->waits_since_ns.reset();
-  const uint32_t shard = *chosen->free.begin();
+  const std::optional<uint32_t> chosen = own ? own : unheld ? unheld : ahead;
+  if (!chosen) return std::nullopt;
+  Stream& stream = streams_[*chosen];
+  stream.waits_since_ns.reset();
+  stream.given_away_by.reset();
+  if (stream.free.empty()) deal(*chosen);
+  const uint32_t shard = *stream.free.begin();
   take_free(shard);
   begin_lease(shard);
   return lease_of(shard, hand_out(now_ns, shard, worker));
@@ -75,10 +131,12 @@ std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnat
 
 std::vector<uint32_t> LeaseTable::neglected(int64_t now_ns) {
   std::vector<uint32_t> shards;
-  for (uint32_t replica = 0; replica < streams_.size(); ++replica) {
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
     Stream& stream = streams_[replica];
     const std::optional<uint32_t> first = first_open_of(replica);
-    if (!first || entries_[*first].state != ShardState::kFree) {
+    const bool waits = first ? entries_[*first].state == ShardState::kFree
+                             : undealt() != nullptr && !undealt()->empty();
+    if (!waits) {
       stream.waits_since_ns.reset();
       continue;
     }
@@ -86,9 +144,8 @@ std::vector<uint32_t> LeaseTable::neglected(int64_t now_ns) {
     if (!stream.waits_since_ns) stream.waits_since_ns = now_ns;
     if (!stream.waits_long(now_ns)) continue;
     if (stream.leased == 0) stream.worker.reset();
-    for (uint32_t s = *first; s < entries_.size(); s += uint32_t(streams_.size())) {
-      if (entries_[s].state == ShardState::kLeased) shards.push_back(s);
-    }
+    const std::vector<uint32_t> leased = leased_of(replica);
+    shards.insert(shards.end(), leased.begin(), leased.end());
   }
   return shards;
 }
@@ -215,7 +272,7 @@ wire::Lease LeaseTable::lease_of(uint32_t shard, const Holder& holder) const {
   lease.shard.shard = shard;
   lease.attempt = holder.attempt;
   lease.first_batch = holder.first_batch;
-  if (of_replicas_) lease.replica = stream_of_[shard];
+  if (replicas_ > 0) lease.replica = stream_of_[shard];
   return lease;
 }
 
@@ -270,10 +327,7 @@ void LeaseTable::reopen(uint32_t shard, uint32_t first_batch) {
   if (entry.state != ShardState::kEnded) return;
   --ended_count_;
   first_open_ = std::min(first_open_, shard);
-  if (of_replicas_) {
-    uint32_t& open = replica_open_[stream_of_[shard]];
-    open = std::min(open, shard);
-  }
+  if (replicas_ > 0) stream_of(shard).open = 0;
   make_free(shard);
 }
 
@@ -281,7 +335,7 @@ void LeaseTable::release(uint32_t shard, Incarnation worker) {
   if (holder(shard, worker) == nullptr) return;
   leave_holder(shard, worker);
   if (entries_[shard].holders.empty()) make_free(shard);
-  if (of_replicas_ && stream_of(shard).leased == 0)
+  if (replicas_ > 0 && stream_of(shard).leased == 0)
     stream_of(shard).worker.reset();  // any worker may continue it
   if (held_count(worker) == 0) leave(worker);
 }

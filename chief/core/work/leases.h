@@ -66,11 +66,14 @@ class LeaseTable {
   /// replica s modulo `count`. A replica is a stream whose shards are leased in ascending order, at
   /// most two at a time, to one worker. A worker may hold several replicas.
   void split_among_replicas(uint32_t count);
+  /// As split_among_replicas(), but a replica gets its next shard only when a worker leases it: the
+  /// lowest one that no replica has. So a replica that is often left out has fewer shards.
+  void share_among_replicas(uint32_t count);
   /// Leases the first open shard of a replica that this worker holds; otherwise of one that no
   /// worker holds, if the worker holds fewer than `replicas_max`, or if the replica has waited for
   /// kReplicaWaitNs; otherwise a second shard of a replica that it holds, so that it can read
   /// ahead. A worker that holds more than `replicas_max` returns a replica when it has no shard of
-  /// it left.
+  /// it left. A worker may hold one more replica if another worker had to give it away.
   std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
                                               uint32_t replicas_max);
   /// Returns the leased shards of the replicas whose worker has not requested the first open shard
@@ -79,6 +82,13 @@ class LeaseTable {
   std::vector<uint32_t> neglected(int64_t now_ns);
   /// Returns the first shard of a replica that has not ended; none if all have ended.
   std::optional<uint32_t> first_open_of(uint32_t replica) const;
+  /// Returns the leased shards of a replica, ascending.
+  std::vector<uint32_t> leased_of(uint32_t replica) const;
+  /// Returns the number of replicas that have a shard which has not ended, or can still get one.
+  uint32_t active_replicas() const;
+  /// Keeps a replica from the worker that holds it: the next lease on it goes to any other worker,
+  /// if one requests it within kReplicaWaitNs. The caller must revoke leased_of(replica).
+  void give_away(int64_t now_ns, uint32_t replica);
   /// Appends `count` free shards to a pass whose length is not known yet. Requires at most one
   /// stream.
   void grow(uint32_t count);
@@ -187,14 +197,26 @@ class LeaseTable {
     std::set<uint32_t> free;  // leased in ascending order, so returned shards come before new ones
     std::optional<Incarnation> worker;
     uint32_t leased = 0;  // shards
+    // Of a replica: its shards, ascending. All below `open` have ended; first_open_of() advances
+    // it.
+    std::vector<uint32_t> shards;
+    mutable size_t open = 0;
     // Of a replica: since when its first open shard is known to wait for a worker.
     std::optional<int64_t> waits_since_ns;
+    std::optional<Incarnation> given_away_by;  // of a replica: see give_away()
     bool waits_long(int64_t now_ns) const {
       return waits_since_ns && now_ns - *waits_since_ns >= kReplicaWaitNs;
     }
   };
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
   Stream* choose_stream(Incarnation worker, uint32_t index, bool fresh);
+  /// The shards that no replica has yet, after share_among_replicas().
+  const std::set<uint32_t>* undealt() const {
+    return streams_.size() > replicas_ ? &streams_[replicas_].free : nullptr;
+  }
+  bool may_take(const Stream& stream, int64_t now_ns, Incarnation worker, uint32_t held,
+                uint32_t replicas_max) const;
+  void deal(uint32_t replica);
   bool is_begun(uint32_t shard) const { return entries_[shard].begun; }
   bool take_free(uint32_t shard);
   void begin_lease(uint32_t shard);
@@ -207,7 +229,9 @@ class LeaseTable {
   std::vector<ShardEntry> entries_;
   std::vector<Stream> streams_{1};
   std::vector<uint32_t> stream_of_;  // by shard; empty: one stream that all workers share
-  bool of_replicas_ = false;         // each stream is a replica
+  // Each of so many streams is a replica. After share_among_replicas(), one more stream has the
+  // shards that no replica has yet. 0: streams are not replicas.
+  uint32_t replicas_ = 0;
   uint32_t free_count_ = 0;
   uint32_t begun_free_count_ = 0;  // how many of them have been begun
   std::map<Incarnation, std::set<uint32_t>> held_;
@@ -218,7 +242,6 @@ class LeaseTable {
   uint32_t backups_ = 0;
   uint64_t batches_acked_ = 0;
   mutable uint32_t first_open_ = 0;  // every shard below it has ended; advanced by first_open()
-  mutable std::vector<uint32_t> replica_open_;  // the same, by replica
 };
 
 }  // namespace downpour::chief

@@ -1,7 +1,6 @@
 #include "chief/core/work/leasing.h"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -450,14 +449,28 @@ void Leasing::end_stalled(Turn& turn, const std::vector<uint32_t>& shards) {
     defended(Defence::kChiefReplicaStalls);
     revoke_all(turn, shard);
   }
-  const bool others = members_.count([&](const Member& m) {
-    return m.is_worker() && m.live() && !slow.contains(m.incarnation()) &&
-           clocks_.may_lease(turn.now_ns(), m.incarnation());
-  }) > 0;
-  if (!others) return;
+  if (!has_others(turn, slow)) return;
   for (const Incarnation worker : slow) {
     clocks_.pause(turn.now_ns(), worker);
     revoke_all(turn, worker);
+  }
+}
+
+bool Leasing::has_others(const Turn& turn, const std::set<Incarnation>& workers) const {
+  return members_.count([&](const Member& m) {
+    return m.is_worker() && m.live() && !workers.contains(m.incarnation()) &&
+           clocks_.may_lease(turn.now_ns(), m.incarnation());
+  }) > 0;
+}
+
+void Leasing::move_replicas(Turn& turn, const std::vector<uint32_t>& replicas) {
+  for (const uint32_t replica : replicas) {
+    const std::vector<uint32_t> shards = table_.leased_of(replica);
+    if (shards.empty()) continue;
+    if (!has_others(turn, {table_.entry(shards.front()).holders.front().worker})) continue;
+    defended(Defence::kChiefReplicaMoves);
+    table_.give_away(turn.now_ns(), replica);
+    for (const uint32_t shard : shards) revoke_all(turn, shard);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "chief/core/turn.h"
@@ -71,6 +72,9 @@ class Leasing {
   /// Revokes the leases on these shards, because a synchronous step has waited for them too long.
   /// If another worker may get them, their workers are paused and lose all leases.
   void end_stalled(Turn& turn, const std::vector<uint32_t>& shards);
+  /// Revokes the leases of these replicas, so that another worker computes them. Does nothing if
+  /// there is no other worker.
+  void move_replicas(Turn& turn, const std::vector<uint32_t>& replicas);
   /// Revokes all leases of a worker.
   void revoke_all(Turn& turn, Incarnation worker);
   /// Revokes leases without a report for lease_idle_ns. `stalled`: also those without a newly
@@ -98,6 +102,8 @@ class Leasing {
   uint32_t fatal_batch(uint32_t shard) const;
   uint32_t unpaused_workers(const Turn& turn) const;
   uint32_t sharing_workers(const Turn& turn) const;
+  /// Returns whether some live worker that may get leases is not among these.
+  bool has_others(const Turn& turn, const std::set<Incarnation>& workers) const;
   bool is_suspect(uint32_t shard) const { return table_.entry(shard).failures > 0; }
   void revoke(Turn& turn, uint32_t shard, Incarnation worker);
 

@@ -52,7 +52,9 @@ Result<void> Pass::open(const wire::Lease& pattern) {
     bytes_total_ += shard_bytes_[shard];
     stream_of[shard] = ranges.front().stream;
   }
-  if (train && config_.job.train.replicas) {
+  if (train && config_.job.train.backups > 0) {
+    table_.share_among_replicas(uint32_t(*config_.job.train.replicas));
+  } else if (train && config_.job.train.replicas) {
     table_.split_among_replicas(uint32_t(*config_.job.train.replicas));
   } else if (train && !config_.streams.shared()) {
     table_.split(config_.streams.count, stream_of);

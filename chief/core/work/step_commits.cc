@@ -8,24 +8,34 @@
 namespace downpour::chief {
 namespace {
 
-const wire::StepPart* part_of(const wire::Staged& staged, uint32_t replica) {
-  const auto found = std::ranges::find(staged.parts, replica, &wire::StepPart::replica);
+const wire::StepPart* part_of(const wire::Staged& staged, uint32_t number) {
+  const auto found = std::ranges::find(staged.parts, number, &wire::StepPart::replica);
   return found == staged.parts.end() ? nullptr : &*found;
 }
 
 }  // namespace
+
+/// Returns what an owner has staged for the next step of a replica whose first open shard is
+/// `shard`; null if nothing. With backups a batch is staged under its shard.
+const wire::StepPart* StepCommits::staged_part(const wire::Staged& staged, uint32_t replica,
+                                               uint32_t shard) const {
+  return staged.step == next_ ? part_of(staged, backups_ > 0 ? shard : replica) : nullptr;
+}
 
 StepCommits::StepCommits(const ChiefConfig& config)
     : config_(config),
       replicas_(config.mode == wire::Purpose::kTrain
                     ? uint32_t(config.job.train.replicas.value_or(0))
                     : 0),
+      backups_(config.job.train.backups),
+      left_out_(replicas_),
       outbox_(config.resend_ns) {}
 
 void StepCommits::on_view(const wire::View& view, bool rolled_back) {
   staged_.assign(view.owners.size(), {});
   if (!rolled_back) return;
   rolled_back_ = view.id;
+  left_out_ = LeftOut(replicas_);
   outbox_.clear();
   next_ = 0;
 }
@@ -51,27 +61,39 @@ Result<std::optional<wire::Commit>> StepCommits::due(const LeaseTable& table) co
   const std::optional<wire::Commit> none;
   if (next_ == 0 || !quiet() || staged_.empty()) return none;
   wire::Commit commit{.step = next_, .parts = {}};
+  const uint32_t active = table.active_replicas();
+  const uint32_t wanted = backups_ < active ? active - backups_ : std::min(active, 1U);
+  uint32_t missing = 0;
   for (uint32_t replica = 0; replica < replicas_; ++replica) {
     const std::optional<uint32_t> shard = table.first_open_of(replica);
-    if (!shard) continue;  // the replica is done
+    if (!shard) continue;  // the replica is done, or waits for a shard
+    const wire::StepPart* found = nullptr;
     for (const wire::Staged& staged : staged_) {
-      const wire::StepPart* part = staged.step == next_ ? part_of(staged, replica) : nullptr;
-      if (part == nullptr) return none;
+      const wire::StepPart* part = staged_part(staged, replica, *shard);
       // The shard-end marker of an earlier shard is missing, or the part is of a lease that ended.
-      if (part->batch.shard_id() != ShardId{table.epoch(), *shard}) {
+      if (part != nullptr && part->batch.shard_id() != ShardId{table.epoch(), *shard}) {
         defended(Defence::kChiefStagedEarly);
-        return none;
+        part = nullptr;
       }
-      if (commit.parts.empty() || commit.parts.back().replica != replica) {
-        commit.parts.push_back(*part);
-      } else if (commit.parts.back() != *part) {
+      if (part == nullptr) {
+        found = nullptr;
+        break;
+      }
+      if (found != nullptr && *found != *part) {
         return Error{ErrorCode::kBug,
                      str("two ps have staged different batches of replica ", replica, " for step ",
-                         next_, ": ", part->batch, " and ", commit.parts.back().batch)};
+                         next_, ": ", part->batch, " and ", found->batch)};
       }
+      found = part;
+    }
+    if (found != nullptr) {
+      commit.parts.push_back(*found);
+    } else if (++missing > active - wanted) {
+      return none;
     }
   }
-  if (commit.parts.empty()) return none;
+  if (commit.parts.empty() || commit.parts.size() < wanted) return none;
+  std::ranges::sort(commit.parts);
   return std::optional(std::move(commit));
 }
 
@@ -106,12 +128,12 @@ std::vector<uint32_t> StepCommits::stalled(const Turn& turn, const LeaseTable& t
     const std::optional<uint32_t> shard = table.first_open_of(replica);
     if (!shard) continue;
     const bool everywhere = std::ranges::all_of(staged_, [&](const wire::Staged& staged) {
-      const wire::StepPart* part = staged.step == next_ ? part_of(staged, replica) : nullptr;
+      const wire::StepPart* part = staged_part(staged, replica, *shard);
       return part != nullptr && part->batch.shard_id() == ShardId{table.epoch(), *shard};
     });
-    for (uint32_t s = *shard; !everywhere && s < table.shard_count(); s += replicas_) {
-      if (table.entry(s).state == ShardState::kLeased) shards.push_back(s);
-    }
+    if (everywhere) continue;
+    const std::vector<uint32_t> leased = table.leased_of(replica);
+    shards.insert(shards.end(), leased.begin(), leased.end());
   }
   return shards;
 }

@@ -10,12 +10,14 @@
 #include "chief/core/turn.h"
 #include "chief/core/work/completion.h"
 #include "chief/core/work/leases.h"
+#include "chief/core/work/left_out.h"
 
 namespace downpour::chief {
 
 /// A step applies the next batch of every replica that has shards left. The ps cores report which
-/// batches they have staged. The step is committed when every core has the batches of all replicas.
-/// While a Commit is unanswered, some partitions may not have applied the step yet.
+/// batches they have staged. The step is committed when every core has the batches of all replicas;
+/// with backups, of all but so many. While a Commit is unanswered, some partitions may not have
+/// applied the step yet.
 class StepCommits {
  public:
   explicit StepCommits(const ChiefConfig& config);
@@ -42,7 +44,8 @@ class StepCommits {
   /// Takes the report of an owner under the current view.
   void take(uint32_t owner, wire::Staged&& staged);
   /// Returns the Commit that is due: every owner has staged the next batch of every replica that
-  /// has shards left. The caller sends it to all owners. Error kBug if two owners have staged
+  /// has shards left, except for TrainSpec::backups of them. The step has all batches that every
+  /// owner has staged. The caller sends it to all owners. Error kBug if two owners have staged
   /// different batches of a replica.
   Result<std::optional<wire::Commit>> due(const LeaseTable& table) const;
   /// Records that a Commit was sent to a member.
@@ -58,9 +61,20 @@ class StepCommits {
   /// ChiefConfig::lease_stall_ns. Their leases must end.
   std::vector<uint32_t> stalled(const Turn& turn, const LeaseTable& table);
 
+  /// Records which replicas the step leaves out. Returns those that must move to another worker;
+  /// see LeftOut.
+  std::vector<uint32_t> leave_out(const Turn& turn, const LeaseTable& table,
+                                  const wire::Commit& commit) {
+    return left_out_.count(turn.now_ns(), table, commit);
+  }
+
  private:
+  const wire::StepPart* staged_part(const wire::Staged& staged, uint32_t replica,
+                                    uint32_t shard) const;
+
   const ChiefConfig& config_;
-  uint32_t replicas_;
+  uint32_t replicas_, backups_;
+  LeftOut left_out_;
   uint64_t next_ = 0;
   ViewId rolled_back_;                // the first view after the newest rollback
   std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet

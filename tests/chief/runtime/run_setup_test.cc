@@ -43,6 +43,29 @@ TEST_CASE(
   CHECK(plan_in(dir, str(wanted, "cluster.input_workers = 1\n")).plan_hash == plan.plan_hash);
 }
 
+TEST_CASE("with backups the dense gradients of all replicas must fit into the ps", "[chief]") {
+  const ScratchDir dir;
+  dir.write("d.csv", rows(1000));
+  const auto plan = [&](const std::string& more) {
+    return try_plan(dir,
+                    str("data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", "
+                        "\"y\"]\ndata.fields = { x = {}, y = {} }\nmodel.preset = "
+                        "\"softmax_mlp\"\nmodel.target = \"y\"\nmodel.units = [512, 512, 7]\n"
+                        "train.mode = \"sync\"\ntrain.replicas = 8\n",
+                        more));
+  };
+  const std::string small = "cluster.ps_memory = \"4MiB\"\n";
+  CHECK(plan(small));
+  CHECK(plan(small + "train.backups = 1\ncluster.ps = 4\n"));
+  CHECK(plan("train.backups = 1\n"));
+  const auto refused = plan(small + "train.backups = 1\n");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().where == "train.backups");
+  INFO(refused.error().what);
+  CHECK(refused.error().what.find("gradients of 8 replicas") != std::string::npos);
+  CHECK(refused.error().what.find("may keep only 4.0 MiB") != std::string::npos);
+}
+
 TEST_CASE("a path that is not UTF-8 is an error of the job", "[chief]") {
   const ScratchDir dir;
   dir.write("d.csv", rows(10));

@@ -298,5 +298,111 @@ TEST_CASE("a step counts once for a schedule, and has the reductions of its leas
   CHECK(ps.weight(3) == -2.0F);  // the full rate, reduced once
 }
 
+// ---- with backups
+
+PsConfig backups_config(uint32_t replicas, uint32_t backups) {
+  PsConfig config = sync_config(replicas);
+  config.steps->backups = backups;
+  return config;
+}
+
+TEST_CASE("a batch that a step leaves out is refused, and counts once in a later step",
+          "[ps][core]") {
+  SyncHarness ps(backups_config(3, 1));
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.stage(1, 0, 1, {3}, 10.0F);
+  ps.stage(2, 0, 1, {3}, 100.0F);
+  ps.commit(1, {kPartA, kPartB});
+  REQUIRE(ps.push_replies().size() == 3);
+  const wire::PushReply left_out = ps.push_replies()[2];
+  CHECK(left_out.batch == BatchId{0, 2, 0});
+  CHECK(left_out.applied.words.empty());
+  REQUIRE(left_out.others.size() == 4);
+  for (const wire::PartReply& part : left_out.others)
+    CHECK(part.status == wire::PartStatus::kOtherStep);
+  CHECK(ps.weight(3) == -11.0F);
+  CHECK(ps.core.step_stage().empty());
+  CHECK(ps.core.partitions().watermarks().watermark({0, 2}, PartitionId{1}) == 0);
+
+  // Another copy of the push, of the same step, comes late.
+  const auto late = std::get<wire::PushReply>(ps.stage(2, 0, 1, {3}, 100.0F).body);
+  CHECK(late.others[0].status == wire::PartStatus::kOtherStep);
+  CHECK(ps.core.step_stage().empty());
+  ps.stage(2, 0, 2, {3}, 200.0F);
+  ps.stage(0, 1, 2, {3}, 1.0F);
+  ps.commit(2, {{0, {0, 0, 1}}, {2, {0, 2, 0}}});
+  CHECK(ps.weight(3) == -212.0F);
+  CHECK(ps.core.partitions().watermarks().watermark({0, 2}, PartitionId{1}) == 1);
+}
+
+TEST_CASE("a part of a batch that a step leaves out is refused, too", "[ps][core]") {
+  SyncHarness ps(backups_config(2, 1));
+  wire::Push half = ps.part(1, 0, 1, 0);
+  half.sections.clear();
+  half.covered = {};
+  half.covered.insert(PartitionId{0});
+  ps.step(9, half);
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.commit(1, {kPartA});
+  const std::vector<wire::PushReply> replies = ps.push_replies();
+  REQUIRE(replies.size() == 2);
+  REQUIRE(replies[1].others.size() == 1);
+  CHECK(replies[1].others[0] == wire::PartReply{PartitionId{0}, wire::PartStatus::kOtherStep, 0});
+}
+
+TEST_CASE("with backups a batch is staged once, whichever replica its workers name", "[ps][core]") {
+  SyncHarness ps(backups_config(3, 1));
+  wire::Push moved = ps.part(0, 0, 1, 1);
+  moved.replica = 2;  // the shard has passed to another replica
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.step(30, moved, keys_of({3}), rows_of(1, 1.0F));
+  ps.commit(1, {kPartA});
+  CHECK(ps.push_replies().size() == 2);
+  CHECK(ps.weight(3) == -1.0F);
+  CHECK(ps.core.partitions().watermarks().watermark({0, 0}, PartitionId{0}) == 1);
+}
+
+TEST_CASE("with backups a core reports fewer batches than the last step had", "[ps][core]") {
+  SyncHarness ps(backups_config(3, 1));
+  for (const uint32_t replica : {0U, 1U, 2U}) ps.stage(replica, 0, 1, {3}, 1.0F);
+  ps.commit(1, {kPartA, kPartB, {2, {0, 2, 0}}});
+  ps.stage(0, 1, 2, {3}, 1.0F);
+  CHECK(ps.effects.sends.empty());
+  const wire::Message report = ps.stage(1, 1, 2, {3}, 1.0F);
+  CHECK(std::get<wire::Staged>(report.body).parts.size() == 2);
+}
+
+TEST_CASE("a Commit from before a rollback may name other batches of a step", "[ps][core]") {
+  SyncHarness ps(backups_config(2, 1));
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.commit(1, {kPartA});
+  const wire::Message late{.envelope = {.run = 7, .view = {1, 0}, .request = RequestId{99}},
+                           .body = wire::Commit{.step = 1, .parts = {kPartB}}};
+  ps.effects.clear();
+  ps.core.on_message(0, kChiefPeer, late, ps.effects, {});
+  CHECK(ps.effects.sends.empty());
+  CHECK(ps.core.heartbeat().failure.what.empty());
+}
+
+TEST_CASE("fragments of different steps are not joined", "[ps][core]") {
+  SyncHarness ps(backups_config(2, 1));
+  wire::Push old = ps.part(1, 0, 1, 1);
+  old.fragments = 2;
+  ps.step(10, old, keys_of({3}), rows_of(1, 1.0F));
+  ps.stage(0, 0, 1, {3}, 10.0F);
+  ps.commit(1, {kPartA});
+  wire::Push fresh = ps.part(1, 0, 2, 1);
+  fresh.fragments = 2;
+  fresh.fragment = 1;
+  ps.step(10, fresh, keys_of({4}), rows_of(1, 100.0F));
+  ps.commit(2, {kPartB});
+  CHECK(ps.effects.sends.empty());  // the first fragment of step 1 is gone
+  fresh.fragment = 0;
+  ps.step(10, fresh, keys_of({3}), rows_of(1, 100.0F));
+  ps.commit(2, {kPartB});
+  CHECK(ps.weight(3) == -110.0F);
+  CHECK(ps.weight(4) == -100.0F);
+}
+
 }  // namespace
 }  // namespace downpour::ps

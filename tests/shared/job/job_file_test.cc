@@ -129,7 +129,7 @@ TEST_CASE(
 
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
-       {"train.mode = \"local\"", "train.backups = 2", "train.max_time = \"6h\"",
+       {"train.mode = \"local\"", "train.sync_every = 2", "train.max_time = \"6h\"",
         "optimizer.schedule = \"one_cycle\"", "data.fields.x = { encoding = \"jpeg\" }",
         "eval.every = \"5m\"", "eval.every = 1000", "eval.source = \"gs://bucket/x\"",
         "cluster.discover = \"tf_config\"",
@@ -141,6 +141,31 @@ TEST_CASE("keys and values that are planned but not implemented are rejected as 
     CHECK(error.where.starts_with("/jobs/job.toml:4:"));
     CHECK(exit_code(error.code) == 78);
   }
+}
+
+TEST_CASE("backups are read, printed and frozen within an epoch", "[job]") {
+  const std::string sync = "train.mode = \"sync\"\ntrain.replicas = 4\n";
+  const Job job = loaded(small_job(sync + "train.backups = 1\n"));
+  CHECK(job.train.backups == 1);
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(again->train.backups == 1);
+  const Job without = loaded(small_job(sync));
+  CHECK(without.train.backups == 0);
+  CHECK(job_to_toml(without).find("backups") == std::string::npos);
+  REQUIRE(frozen_differences(job, without, true).size() == 1);
+  CHECK(frozen_differences(job, without, true)[0].key == "train.backups");
+  CHECK(frozen_differences(job, without, false).empty());
+}
+
+TEST_CASE("backups need synchronous training, and leave a batch of each step", "[job]") {
+  const Error async = error_of(small_job("train.backups = 1\n"));
+  CHECK(async.what == "mode \"async\" has no backups");
+  CHECK(async.where == "/jobs/job.toml:4:17");
+  const Error all =
+      error_of(small_job("train.mode = \"sync\"\ntrain.replicas = 4\ntrain.backups = 4\n"));
+  CHECK(all.what == "a step needs at least one batch, but 4 of 4 replicas may be left out");
+  CHECK(all.hint == "set it below train.replicas");
 }
 
 TEST_CASE("a global batch is divided evenly among the replicas", "[job]") {

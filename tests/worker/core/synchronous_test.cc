@@ -135,5 +135,117 @@ TEST_CASE("a worker requests two shards of every replica, and takes two batches 
   CHECK(h.core.wants_batch_of(ahead_read));
 }
 
+// ---- with backups
+
+// A worker with two replicas, which computes one batch at a time. Each replica has one shard.
+struct BackupsHarness : Harness {
+  BackupsHarness() {
+    replicas = 2;
+    backups = 1;
+    begin();
+    other = lease;
+    other.shard.shard = lease.shard.shard + 1;
+    other.replica = 1;
+    REQUIRE(sends_of<wire::LeaseRequest>().size() == 1);
+    from(kChief, wire::LeaseGrant{{other}, 0},
+         sends_of<wire::LeaseRequest>()[0].message.envelope.request);
+    REQUIRE(fx.reads.size() == 1);
+    other_read = fx.reads[0].shard_read;
+  }
+  std::vector<WorkerEffects::Send> take_other(uint32_t n) {
+    std::swap(lease, other);
+    std::swap(shard_read, other_read);
+    auto pulls = take(*this, n, {1, 2, 3, 4, 5, 6, 7, 8});
+    std::swap(lease, other);
+    std::swap(shard_read, other_read);
+    return pulls;
+  }
+  // Answers the pulls, and returns the computation that begins.
+  WorkerEffects::Compute pulled(const std::vector<WorkerEffects::Send>& pulls, uint64_t version) {
+    answer_pulls_at(*this, pulls, version);
+    REQUIRE(fx.computes.size() == 1);
+    return fx.computes[0];
+  }
+  std::vector<WorkerEffects::Send> computed(const WorkerEffects::Compute& task) {
+    now_ns += kSecond / 2;  // the time of the computation
+    compute(task.slot, task.batch->plan);
+    return sends_of<wire::Push>();
+  }
+  wire::Lease other;
+  uint64_t other_read = 0;
+};
+
+TEST_CASE("a batch that is computed for a step that is over is computed again first", "[worker]") {
+  BackupsHarness h;
+  const auto first = h.pulled(take(h, 0, {1, 2, 3, 4, 5, 6, 7, 8}), 6);
+  const auto second = h.pulled(h.take_other(0), 6);
+  const auto pushes = h.computed(first);
+  REQUIRE(pushes.size() == 2);
+  CHECK(take(h, 1, {1, 2, 3, 4, 5, 6, 7, 8}).empty());
+  h.applied(pushes[0]);  // the step has left out the other replica
+  h.applied(pushes[1]);
+  CHECK(h.sends_of<wire::Pull>().empty());  // the next batch would delay the one that was left out
+
+  // The outdated gradients are not pushed. The batch is pulled again, before the other replica's.
+  CHECK(h.computed(second).empty());
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  const auto task = h.pulled(again, 7);
+  CHECK(task.batch->batch.id.shard == h.other.shard.shard);
+  const auto repeated = h.computed(task);
+  REQUIRE(repeated.size() == 2);
+  CHECK(push_in(repeated[0]).step == 8);
+
+  // Now the step leaves out the first replica, which is computed next.
+  CHECK(h.sends_of<wire::Pull>().empty());
+  h.applied(repeated[0]);
+  h.applied(repeated[1]);
+  const auto next = h.sends_of<wire::Pull>();
+  REQUIRE(next.size() == 2);
+  CHECK(h.pulled(next, 8).batch->batch.id == BatchId{0, h.lease.shard.shard, 1});
+}
+
+TEST_CASE("a batch that waits for others begins when their step takes too long", "[worker]") {
+  BackupsHarness h;
+  const auto first = h.pulled(take(h, 0, {1, 2, 3, 4, 5, 6, 7, 8}), 6);
+  const auto second = h.pulled(h.take_other(0), 6);
+  const auto pushes = h.computed(first);
+  h.applied(pushes[0]);
+  h.applied(pushes[1]);
+  CHECK(take(h, 1, {1, 2, 3, 4, 5, 6, 7, 8}).empty());
+  h.computed(second);
+  const auto task = h.pulled(h.sends_of<wire::Pull>(), 7);
+  h.computed(task);  // after half a second
+  CHECK(h.sends_of<wire::Pull>().empty());
+  CHECK(h.core.next_deadline_ns() <= h.now_ns + kSecond);
+  h.tick(kSecond);
+  CHECK(h.sends_of<wire::Pull>().size() == 2);
+}
+
+TEST_CASE("a batch that was left out is pulled again soon", "[worker]") {
+  BackupsHarness h;
+  const auto first = h.pulled(take(h, 0, {1, 2, 3, 4, 5, 6, 7, 8}), 6);
+  const auto pushes = h.computed(first);
+  h.answer_all(pushes[0], wire::PartStatus::kOtherStep, 0);
+  h.tick(kMillisecond);
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  answer_pulls_at(h, {again[0]}, 7);
+  answer_pulls_at(h, {again[1]}, 6);  // this ps is about to apply the step
+  CHECK(h.fx.computes.empty());
+  h.tick(2 * kMillisecond);
+  CHECK(h.sends_of<wire::Pull>().size() == 2);
+}
+
+TEST_CASE("after a rollback a step that was over is computed anew", "[worker]") {
+  BackupsHarness h;
+  const auto pushes = h.computed(h.pulled(take(h, 0, {1, 2, 3, 4, 5, 6, 7, 8}), 6));
+  h.applied(pushes[0]);
+  h.from(kChief, h.view(2, 2));  // all partitions have a new generation
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  CHECK(h.computed(h.pulled(again, 6)).size() == 2);
+}
+
 }  // namespace
 }  // namespace downpour::worker

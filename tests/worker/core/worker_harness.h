@@ -22,6 +22,7 @@ struct Harness {
   WorkerEffects fx;
   int64_t now_ns = 0;
   uint32_t replicas = 0;  // of synchronous training; 0: not synchronous
+  uint32_t backups = 0;   // replicas that a step may leave out
   wire::Lease lease{.purpose = wire::Purpose::kTrain, .shard = {0, 3}, .plan_hash = 9};
   std::vector<TableSpec> tables{{.name = "w", .table_variables = {{.name = "w", .dim = 1}}}};
 
@@ -71,6 +72,7 @@ struct Harness {
                     .in_flight = in_flight,
                     .staleness = staleness,
                     .replicas = replicas,
+                    .backups = backups,
                     .chief_silence_ns = 60 * kSecond},
                    fx);
     from(kChief, view(owners));
