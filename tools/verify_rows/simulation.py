@@ -77,3 +77,35 @@ def straggler(lab):
     slow = seconds("--faults", "straggler=1s", "--moments", "0")
     ideal = equal * WORKERS / (WORKERS - 1 + 1 / SLOWER)
     yield at_most("epoch, of the ideal one", slow / ideal, 1.2, " x", f"{slow:.1f} s, ideal {ideal:.1f} s, with {WORKERS} equal workers {equal:.1f} s")
+
+
+PS = 4
+
+
+@row("backups", "8 simulated workers of which one computes 10 times as long, synchronous steps without and with a backup")
+def backups(lab):
+    folder = lab.row_folder("backups")
+    lab.synth("backups", "train.svm", 200_000, 0, "--ids", 200)
+    (folder / "job.toml").write_text(
+        'data = { source = "train.svm", format = "libsvm", shard_records = 1000 }\nmodel = { preset = "logistic_regression" }\n'
+        'optimizer = { type = "ftrl", learning_rate = 0.1 }\n'
+        f'train = {{ epochs = 1, batch_size = 100, reduction = "sum", mode = "sync", replicas = {WORKERS} }}\n')
+
+    def trained(*flags):
+        """Returns the seconds of the epoch and its steps per second."""
+        command = [lab.program(), "sim", folder / "job.toml", "--fresh", "--workers", WORKERS, "--ps", PS, "--batch-ms", 500, "--seed", 7, "--quiet",
+                   "--set", f"run_dir={folder / 'run'}", *flags]
+        out = lab.run("backups", command, 300).expect().out
+        seconds, commits = re.search(r"simulated ([\d.]+) s of cluster time", out), re.search(r"^  commit +(\d+) times", out, re.MULTILINE)
+        if not seconds or not commits:
+            raise Broken("`downpour sim` did not print the cluster's time and commits")
+        return float(seconds[1]), int(commits[1]) / PS / float(seconds[1])
+
+    slow = ("--faults", "straggler=1s", "--moments", "0")
+    equal_s, equal_rate = trained()
+    alone_s, alone_rate = trained(*slow)
+    backed_s, backed_rate = trained(*slow, "--set", "train.backups=1")
+    yield at_least("steps/s with a backup, of 8 equal workers", backed_rate / equal_rate, 1 / 1.15, " x",
+                   f"{backed_rate:.2f}, equal workers {equal_rate:.2f}, without a backup {alone_rate:.2f}")
+    yield at_most("epoch with a backup, of 8 equal workers", backed_s / equal_s, 1.3, " x",
+                  f"{backed_s:.1f} s, equal workers {equal_s:.1f} s, without a backup {alone_s:.1f} s")
