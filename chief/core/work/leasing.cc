@@ -463,14 +463,16 @@ bool Leasing::has_others(const Turn& turn, const std::set<Incarnation>& workers)
   }) > 0;
 }
 
-void Leasing::move_replicas(Turn& turn, const std::vector<uint32_t>& replicas) {
-  for (const uint32_t replica : replicas) {
-    const std::vector<uint32_t> shards = table_.leased_of(replica);
-    if (shards.empty()) continue;
-    if (!has_others(turn, {table_.entry(shards.front()).holders.front().worker})) continue;
+void Leasing::move_replicas(Turn& turn, const std::vector<LeftOut::Move>& moves) {
+  for (const LeftOut::Move& move : moves) {
+    const std::vector<uint32_t> shards = table_.leased_of(move.replica);
+    if (shards.empty() || !has_others(turn, {move.worker})) continue;
     defended(Defence::kChiefReplicaMoves);
-    table_.give_away(turn.now_ns(), replica);
+    table_.give_away(turn.now_ns(), move.replica);
     for (const uint32_t shard : shards) revoke_all(turn, shard);
+    if (!move.pauses) continue;
+    clocks_.pause(turn.now_ns(), move.worker);
+    revoke_all(turn, move.worker);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "chief/core/work/clocks.h"
 #include "chief/core/work/completion.h"
 #include "chief/core/work/evaluation.h"
+#include "chief/core/work/left_out.h"
 #include "chief/core/work/pass.h"
 #include "chief/core/work/prediction.h"
 #include "chief/core/work/quarantine.h"
@@ -73,8 +74,8 @@ class Leasing {
   /// If another worker may get them, their workers are paused and lose all leases.
   void end_stalled(Turn& turn, const std::vector<uint32_t>& shards);
   /// Revokes the leases of these replicas, so that another worker computes them. Does nothing if
-  /// there is no other worker.
-  void move_replicas(Turn& turn, const std::vector<uint32_t>& replicas);
+  /// there is no other worker. Pauses the workers that must pause, as end_stalled() does.
+  void move_replicas(Turn& turn, const std::vector<LeftOut::Move>& moves);
   /// Revokes all leases of a worker.
   void revoke_all(Turn& turn, Incarnation worker);
   /// Revokes leases without a report for lease_idle_ns. `stalled`: also those without a newly

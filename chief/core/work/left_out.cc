@@ -4,9 +4,9 @@
 
 namespace downpour::chief {
 
-std::vector<uint32_t> LeftOut::count(int64_t now_ns, const LeaseTable& table,
-                                     const wire::Commit& commit) {
-  std::vector<uint32_t> moves;
+std::vector<LeftOut::Move> LeftOut::count(int64_t now_ns, const LeaseTable& table,
+                                          const wire::Commit& commit) {
+  std::vector<Move> moves;
   for (uint32_t number = 0; number < replicas_.size(); ++number) {
     Replica& replica = replicas_[number];
     const std::optional<uint32_t> shard = table.first_open_of(number);
@@ -23,6 +23,7 @@ std::vector<uint32_t> LeftOut::count(int64_t now_ns, const LeaseTable& table,
           return part.batch.shard_id() == id;
         })) {
       replica.contributes = true;
+      vain_moves_.erase(*worker);
       replica.in_a_row = replica.vain_moves = 0;
       continue;
     }
@@ -30,9 +31,10 @@ std::vector<uint32_t> LeftOut::count(int64_t now_ns, const LeaseTable& table,
     const uint32_t steps = replica.contributes ? 2 : kFirstBatchSteps << doublings;
     const int64_t wait_ns = replica.contributes ? 0 : kFirstBatchNs << doublings;
     if (++replica.in_a_row < steps || now_ns - replica.since_ns < wait_ns) continue;
-    moves.push_back(number);
     replica.in_a_row = 0;
     replica.vain_moves += replica.contributes ? 0 : 1;
+    const bool pauses = !replica.contributes && ++vain_moves_[*worker] >= 2;
+    moves.push_back({number, *worker, pauses});
   }
   return moves;
 }

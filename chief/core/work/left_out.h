@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -17,14 +18,23 @@ namespace downpour::chief {
 /// worker that has contributed no batch of its shard yet may still be reading it, or computing
 /// another replica, so it has kFirstBatchSteps and kFirstBatchNs for its first batch. Each move
 /// from a worker without a batch doubles both. Otherwise a shard whose reading takes longer than
-/// two steps would move from worker to worker forever.
+/// two steps would move from worker to worker forever. A worker that has lost two replicas without
+/// a batch in between is too slow: it must pause, so that it does not get the last shards of an
+/// epoch.
 class LeftOut {
  public:
   explicit LeftOut(uint32_t replicas) : replicas_(replicas) {}
 
+  /// A replica that must move from its worker.
+  struct Move {
+    uint32_t replica = 0;
+    Incarnation worker{};
+    bool pauses = false;  // the worker must pause
+    bool operator==(const Move&) const = default;
+  };
   /// Counts a step. Call it once for each step, when the step is committed. Returns the replicas
   /// that must move.
-  std::vector<uint32_t> count(int64_t now_ns, const LeaseTable& table, const wire::Commit& commit);
+  std::vector<Move> count(int64_t now_ns, const LeaseTable& table, const wire::Commit& commit);
 
  private:
   static constexpr uint32_t kFirstBatchSteps = 4;
@@ -40,6 +50,7 @@ class LeftOut {
     uint32_t vain_moves = 0;            // from workers without a batch, since its last batch
   };
   std::vector<Replica> replicas_;
+  std::map<Incarnation, uint32_t> vain_moves_;  // of each worker, since its last batch
 };
 
 }  // namespace downpour::chief

@@ -63,8 +63,8 @@ class StepCommits {
 
   /// Records which replicas the step leaves out. Returns those that must move to another worker;
   /// see LeftOut.
-  std::vector<uint32_t> leave_out(const Turn& turn, const LeaseTable& table,
-                                  const wire::Commit& commit) {
+  std::vector<LeftOut::Move> leave_out(const Turn& turn, const LeaseTable& table,
+                                       const wire::Commit& commit) {
     return left_out_.count(turn.now_ns(), table, commit);
   }
 

@@ -110,7 +110,13 @@ TEST_CASE("a replica that two steps in a row leave out moves to another worker",
   REQUIRE(job.grant(kThird, 1) == 2);
   uint64_t step = 0;
   const auto count = [&](int64_t now_ns, std::vector<wire::StepPart> parts) {
-    return left_out.count(now_ns, job.table, {++step, std::move(parts)});
+    std::vector<uint32_t> replicas;
+    for (const LeftOut::Move& move :
+         left_out.count(now_ns, job.table, {++step, std::move(parts)})) {
+      replicas.push_back(move.replica);
+      CHECK_FALSE(move.pauses);
+    }
+    return replicas;
   };
   const auto a = part_of_shard(0, 0), b = part_of_shard(1, 0), c = part_of_shard(2, 0);
   CHECK(count(0, {a, b, c}).empty());
@@ -138,6 +144,37 @@ TEST_CASE("a replica that two steps in a row leave out moves to another worker",
   CHECK(count(4 * kSecond, {a, c}).empty());
   CHECK(count(4 * kSecond, {a, b}).empty());  // it contributes, so that two steps count again
   CHECK(count(4 * kSecond, {a, b}) == std::vector<uint32_t>{2});
+}
+
+TEST_CASE("a worker that loses replicas twice without a batch in between must pause", "[chief]") {
+  BackupsJob job;
+  LeftOut left_out(3);
+  REQUIRE(job.grant(kFirst, 2) == 0);
+  REQUIRE(job.grant(kFirst, 2) == 1);
+  REQUIRE(job.grant(kThird, 1) == 2);
+  const auto a = part_of_shard(0, 0), b = part_of_shard(1, 0), c = part_of_shard(2, 0);
+  int64_t now_ns = 0;
+  const auto moved = [&] {
+    for (int i = 0; i < 9; ++i) {
+      const auto moves = left_out.count(now_ns += kSecond, job.table, {1, {a, b}});
+      if (!moves.empty()) return moves;
+    }
+    return std::vector<LeftOut::Move>{};
+  };
+  CHECK(moved() == std::vector{LeftOut::Move{2, kThird, false}});
+  job.table.release(2, kThird);
+  REQUIRE(job.grant(kSecondWorker, 1) == 2);
+  CHECK(left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
+  job.table.release(2, kSecondWorker);
+  REQUIRE(job.grant(kThird, 1) == 2);
+  CHECK(moved() == std::vector{LeftOut::Move{2, kThird, true}});
+  CHECK(left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());  // a batch in between
+  job.table.release(2, kThird);
+  REQUIRE(job.grant(kSecondWorker, 1) == 2);
+  CHECK(left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
+  job.table.release(2, kSecondWorker);
+  REQUIRE(job.grant(kThird, 1) == 2);
+  CHECK(moved() == std::vector{LeftOut::Move{2, kThird, false}});
 }
 
 TEST_CASE("a replica that was given away goes back if no other worker takes it", "[chief]") {
