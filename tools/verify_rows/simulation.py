@@ -91,9 +91,9 @@ def backups(lab):
         'optimizer = { type = "ftrl", learning_rate = 0.1 }\n'
         f'train = {{ epochs = 1, batch_size = 100, reduction = "sum", mode = "sync", replicas = {WORKERS} }}\n')
 
-    def trained(*flags):
+    def trained(seed, *flags):
         """Returns the seconds of the epoch and its steps per second."""
-        command = [lab.program(), "sim", folder / "job.toml", "--fresh", "--workers", WORKERS, "--ps", PS, "--batch-ms", 500, "--seed", 7, "--quiet",
+        command = [lab.program(), "sim", folder / "job.toml", "--fresh", "--workers", WORKERS, "--ps", PS, "--batch-ms", 500, "--seed", seed, "--quiet",
                    "--set", f"run_dir={folder / 'run'}", *flags]
         out = lab.run("backups", command, 300).expect().out
         seconds, commits = re.search(r"simulated ([\d.]+) s of cluster time", out), re.search(r"^  commit +(\d+) times", out, re.MULTILINE)
@@ -102,9 +102,10 @@ def backups(lab):
         return float(seconds[1]), int(commits[1]) / PS / float(seconds[1])
 
     slow = ("--faults", "straggler=1s", "--moments", "0")
-    equal_s, equal_rate = trained()
-    alone_s, alone_rate = trained(*slow)
-    backed_s, backed_rate = trained(*slow, "--set", "train.backups=1")
+    equal_s, equal_rate = trained(7)
+    alone_s, alone_rate = trained(7, *slow)
+    backed = [trained(seed, *slow, "--set", "train.backups=1") for seed in (7, 8, 9, 10)]  # the slowest one counts
+    backed_s, backed_rate = max(seconds for seconds, _ in backed), min(rate for _, rate in backed)
     yield at_least("steps/s with a backup, of 8 equal workers", backed_rate / equal_rate, 1 / 1.15, " x",
                    f"{backed_rate:.2f}, equal workers {equal_rate:.2f}, without a backup {alone_rate:.2f}")
     yield at_most("epoch with a backup, of 8 equal workers", backed_s / equal_s, 1.3, " x",
