@@ -105,10 +105,10 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
         field.label_ == nullptr ? parse_float(spec.fallback->c_str(), number) : nullptr;
     if (field.label_ != nullptr) {
       const auto known = field.label_->number_of(*spec.fallback);
-      if (!known)
+      if (!known && !field.any_text_)
         return field_error(spec, str("default = \"", *spec.fallback, "\" is none of its classes"),
                            "");
-      number = *known;
+      number = known.value_or(0);
     } else if (end == nullptr || *end != '\0') {
       return field_error(spec, str("default = \"", *spec.fallback, "\" is not a number"), "");
     }
