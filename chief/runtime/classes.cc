@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "chief/runtime/run_setup.h"
@@ -58,8 +59,12 @@ Result<Counts> count_texts(const DataSpec& data, const SourceSpec& source, const
                            const std::string& base_dir) {
   const auto counter = std::make_shared<data::TextCounter>(kTextsMax);
   const DataSpec of_source = for_source(data, source);
-  DP_TRY(const auto files, data::list_files(of_source, source, base_dir));
-  const auto plan = label_plan(of_source, source, label, base_dir, files, counter);
+  DP_TRY(auto files, data::list_files(of_source, source, base_dir));
+  auto plan = label_plan(of_source, source, label, base_dir, files, counter);
+  if (data::chooses_by_number(source, {})) {
+    DP_TRY_VOID(data::count_pieces(*plan, kLabelRangeBytes, files));
+    plan = label_plan(of_source, source, label, base_dir, files, counter);
+  }
   const std::vector<plan::ShardRange> ranges = plan::cut_shards(files, kLabelRangeBytes);
   DP_TRY_VOID(work_on(ranges.size(), [&](size_t i) { return read_labels(plan, ranges[i]); }));
   if (!counter->overflowed()) return counter->texts();
@@ -81,7 +86,7 @@ std::vector<std::pair<std::string, uint64_t>> unknown_labels(const Counts& count
   return unknown;
 }
 
-/// Returns the first labels as text: "`a.` (12 records), `b.` (1 record) and 3 others".
+/// Returns the first labels as text: '"a." (12 records), "b." (1 record) and 3 others'.
 std::string labels_text(const std::vector<std::pair<std::string, uint64_t>>& labels) {
   constexpr size_t kShown = 3;
   std::string text;
@@ -95,20 +100,24 @@ std::string labels_text(const std::vector<std::pair<std::string, uint64_t>>& lab
 
 }  // namespace
 
-Result<std::vector<std::string>> find_classes(const DataSpec& data, const std::string& label,
-                                              const std::string& base_dir) {
+Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label,
+                                  const std::string& base_dir) {
   DP_TRY(const Counts counts, count_texts(data, data.source, label, base_dir));
-  std::vector<std::string> classes;
-  for (const auto& [text, count] : counts) classes.push_back(text);
-  if (classes.size() < 2) {
+  LabelClasses classes;
+  uint64_t most = 0;
+  for (const auto& [text, count] : counts) {
+    classes.texts.push_back(text);
+    if (count > std::exchange(most, std::max(most, count))) classes.most_frequent = text;
+  }
+  if (classes.texts.size() < 2) {
     return Error{ErrorCode::kBadData,
                  str("all records have the same value of the target `", label, "`",
-                     classes.empty() ? "" : str(": \"", classes[0], "\"")),
+                     counts.empty() ? "" : str(": \"", printable(classes.most_frequent), "\"")),
                  str("data.fields.", label),
                  "name another column to predict: --set model.target=NAME", "DP-2107"};
   }
-  if (classes.size() == 2 && counts.at(classes[0]) < counts.at(classes[1]))
-    std::swap(classes[0], classes[1]);
+  if (classes.texts.size() == 2 && classes.texts[0] != classes.most_frequent)
+    std::swap(classes.texts[0], classes.texts[1]);
   return classes;
 }
 
@@ -127,12 +136,12 @@ std::vector<std::string> known_classes(const std::vector<std::string>& run_dirs,
 
 Result<std::string> check_labels(const Job& job) {
   const SourceSpec& source = job.eval.source;
+  if (source.empty() || source.is_program() || !job.data.program.empty()) return std::string();
   std::string note;
+  std::set<std::string> seen;
   for (const OutputSpec& output : job.model.outputs) {
     const FieldSpec* const field = job.data.find_field(output.target);
-    if (field == nullptr || field->classes.empty() || source.empty() || source.is_program() ||
-        !job.data.program.empty())
-      continue;
+    if (field == nullptr || field->classes.empty() || !seen.insert(field->name).second) continue;
     DP_TRY(const Counts counts, count_texts(job.data, source, field->name, job.base_dir)
                                     .context("the evaluation's source"));
     const auto unknown = unknown_labels(counts, *field);
@@ -148,7 +157,8 @@ Result<std::string> check_labels(const Job& job) {
     }
     uint64_t records = 0;
     for (const auto& [text, count] : unknown) records += count;
-    note = str("evaluations leave out ", records, " of the records, whose labels are ", what);
+    note += str(note.empty() ? "" : "; ", "evaluations leave out ", records,
+                records == 1 ? " record, whose label is " : " records, whose labels are ", what);
   }
   return note;
 }

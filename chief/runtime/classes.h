@@ -9,13 +9,17 @@
 
 namespace downpour::chief {
 
-/// Returns the texts of the field `label` in all records of the training source, for
-/// FieldSpec::classes. Of two, the rarer one is last, so that it is the positive class; more are in
-/// ascending order. Uses several threads; the result does not depend on their number. `data` must
-/// have its format and columns. Errors: those of reading; kBadData if there are more than 1,000
-/// texts, or only one.
-Result<std::vector<std::string>> find_classes(const DataSpec& data, const std::string& label,
-                                              const std::string& base_dir);
+struct LabelClasses {
+  std::vector<std::string> texts;  // for FieldSpec::classes
+  std::string most_frequent;
+};
+
+/// Returns the texts of the field `label` in all records of the training source. Of two, the rarer
+/// one is last, so that it is the positive class; more are in ascending order. Uses several
+/// threads; the result does not depend on their number. `data` must have its format and columns.
+/// Errors: those of reading; kBadData if there are more than 1,000 texts, or only one.
+Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label,
+                                  const std::string& base_dir);
 
 /// Compares the labels of the evaluation's source with the classes of their fields. Returns a note
 /// about records that eval.unknown_labels = "skip" leaves out; empty if there are none. Error

@@ -8,6 +8,7 @@
 
 #include "chief/runtime/classes.h"
 #include "chief/runtime/run_lock.h"
+#include "shared/base/error_text.h"
 #include "shared/base/object_scheme.h"
 #include "shared/data/bytes/file.h"
 #include "shared/data/formats/parser.h"
@@ -87,16 +88,22 @@ Result<void> take_sources(Job& job, const JobUse& use, GivenJob& given) {
                        use.progress);
 }
 
-/// Finds the classes of a target with texts in all records, or takes those of an earlier run.
-/// `facts` has those of a sample.
+/// Completes a target whose texts are known from a sample: takes the classes of an earlier run, or
+/// finds them in all records. With a `loss` for two classes and more texts, the most frequent one
+/// is predicted against all others.
 Result<void> complete_classes(const DataSpec& data, const std::string& base_dir,
-                              const std::vector<std::string>& run_dirs, FieldSpec& target) {
+                              const std::vector<std::string>& run_dirs, const std::string& loss,
+                              FieldSpec& target) {
   if (target.classes.empty()) return {};
-  std::vector<std::string> classes = known_classes(run_dirs, target.name);
-  if (classes.empty()) {
-    DP_TRY(classes, find_classes(data, target.name, base_dir));
+  target.classes = known_classes(run_dirs, target.name);
+  if (!target.classes.empty()) return {};
+  DP_TRY(LabelClasses found, find_classes(data, target.name, base_dir));
+  const LossInfo* const info = find_loss(loss);
+  if (info != nullptr && info->target == TargetType::kBinary && found.texts.size() > 2) {
+    target.positive = {std::move(found.most_frequent)};
+  } else {
+    target.classes = std::move(found.texts);
   }
-  target.classes = std::move(classes);
   return {};
 }
 
@@ -196,12 +203,15 @@ Environment process_environment() {
 namespace {
 
 /// Completes the classes of the fields that were taken from the data.
-Result<void> fill_classes(const FileFacts& found, Job& job) {
+Result<void> fill_classes(const FileFacts& found, bool fresh, Job& job) {
+  PresetOptions& options = job.model.options;
+  const std::vector<std::string> runs = {fresh ? "" : job.run_dir, job.train.warm_start.run};
   for (FieldSpec& field : job.data.fields) {
     if (std::ranges::find(found.fields, field) == found.fields.end()) continue;
-    DP_TRY_VOID(
-        complete_classes(job.data, job.base_dir, {job.run_dir, job.train.warm_start.run}, field));
-    PresetOptions& options = job.model.options;
+    const auto roles = roles_of(job.model).targets;
+    const auto role = std::ranges::find(roles, field.name, &data::Roles::Target::name);
+    DP_TRY_VOID(complete_classes(job.data, job.base_dir, runs,
+                                 role == roles.end() ? "" : role->loss, field));
     if (field.name == options.target && options.loss == "softmax_cross_entropy" &&
         options.classes == 0)
       options.classes = uint32_t(field.classes.size());
@@ -211,7 +221,7 @@ Result<void> fill_classes(const FileFacts& found, Job& job) {
 
 }  // namespace
 
-Result<void> complete_from_data(Job& job, std::string& sniffed) {
+Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
   if (needs_a_look(job.data) && !job.data.source.is_program() && job.data.program.empty()) {
     DP_TRY_VOID(expand_runs(job.data.columns).context("data.columns"));
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
@@ -219,7 +229,7 @@ Result<void> complete_from_data(Job& job, std::string& sniffed) {
     if (found) {
       sniffed = found->reason;
       fill_from(*found, job.data);
-      DP_TRY_VOID(fill_classes(*found, job));
+      DP_TRY_VOID(fill_classes(*found, fresh, job));
     } else if (has_named_columns(job.data.format) && job.data.header && !job.data.fields.empty()) {
       // The lines may give no facts, but the job has them.
       DP_TRY(job.data.columns, data::columns_of(job.data, files.front().path));
@@ -238,7 +248,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     Job& job = given.loaded.job;
     if (auto taken = take_sources(job, use, given); !taken)
       return located(std::move(taken).error(), given.loaded.origins);
-    if (auto done = complete_from_data(job, given.sniffed); !done)
+    if (auto done = complete_from_data(job, given.sniffed, use.fresh); !done)
       return located(std::move(done).error(), given.loaded.origins);
     return given;
   }
@@ -278,8 +288,10 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     DP_TRY_VOID(complete_classes(
         sampled.data, here,
         {use.fresh ? "" : run_of("run_dir", sampled.run_dir), run_of("train.warm_start.run", "")},
-        field));
-    if (field.classes.size() == in_sample) continue;
+        loss, field));
+    if (!field.positive.empty())
+      facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
+    if (!field.positive.empty() || field.classes.size() == in_sample) continue;
     facts.classes = uint32_t(field.classes.size());
     facts.reason += str("; ", facts.classes, " classes in all records");
   }
@@ -288,7 +300,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   drop_conflicts(overrides, model, chosen);
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
-  DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed));
+  DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed, use.fresh));
   given.sniffed = facts.reason;
   return given;
 }

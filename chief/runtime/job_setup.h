@@ -37,8 +37,9 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
                                 const JobUse& use = {});
 
 /// Fills open settings (format, columns, header, fields) from the first data file, then calls
-/// complete_job(). `sniffed` receives the findings.
-Result<void> complete_from_data(Job& job, std::string& sniffed);
+/// complete_job(). `sniffed` receives the findings. Classes of a label are those of an earlier run
+/// in the run folder, unless `fresh`.
+Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh = false);
 
 /// Splits `--set key=value`. Error kUsage if there is no '='.
 Result<Override> parse_set(const std::string& text);

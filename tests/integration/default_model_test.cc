@@ -230,7 +230,7 @@ TEST_CASE("a label of several texts trains a model of all classes, also of those
   const Ended skipped =
       downpour({"eval", "runs/animals", "--data", dir / "new.csv", "--skip-unknown-labels"});
   CHECK(skipped.status == 0);
-  CHECK(skipped.err.find("evaluations leave out 1 of the records") != std::string::npos);
+  CHECK(skipped.err.find("evaluations leave out 1 record, whose label") != std::string::npos);
 }
 
 }  // namespace

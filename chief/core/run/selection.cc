@@ -25,11 +25,16 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation) {
 
 namespace {
 
+bool by_loss(const Job& job) {
+  const std::string& metric = job.eval.early_stop.metric;
+  return metric.empty() || metric == "loss";
+}
+
 /// Returns the number that decides between evaluations. The lower, the better. NaN if the metric
 /// has no value.
 double score(const Job& job, const Evaluation& evaluation) {
+  if (by_loss(job)) return evaluation_loss(job, evaluation);
   const std::string& metric = job.eval.early_stop.metric;
-  if (metric.empty() || metric == "loss") return evaluation_loss(job, evaluation);
   for (size_t o = 0; o < job.model.outputs.size() && o < evaluation.outputs.size(); ++o) {
     const std::vector<std::string> known = supported_metrics(job.model.outputs[o].loss);
     if (std::ranges::find(known, metric) == known.end()) continue;
@@ -56,9 +61,8 @@ uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations)
 }
 
 std::string best_text(const Job& job) {
-  const std::string& metric = job.eval.early_stop.metric;
-  return metric.empty() || metric == "loss" ? "the lowest evaluation loss"
-                                            : str("the best evaluation by ", metric);
+  return by_loss(job) ? "the lowest evaluation loss"
+                      : str("the best evaluation by ", job.eval.early_stop.metric);
 }
 
 const ScheduleSpec* plateau_schedule(const Job& job) {

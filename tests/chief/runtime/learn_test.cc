@@ -196,9 +196,18 @@ TEST_CASE("the classes of a label are the texts of all records", "[chief]") {
   data.columns = {"x", "y"};
   data.fields = {{.name = "x"}, {.name = "y", .type = FieldType::kString, .classes = {"a", "b"}}};
   data.source.paths = {dir.write("d.csv", labelled(30'000, "rare"))};
-  CHECK(find_classes(data, "y", dir.path()).value() == std::vector<std::string>{"a", "b", "rare"});
+  CHECK(find_classes(data, "y", dir.path()).value().texts ==
+        std::vector<std::string>{"a", "b", "rare"});
+  // Several ranges; only the first 1,000 records are read.
+  std::string wide = labelled(1000, "b");
+  for (int i = 0; i < 400'000; ++i) wide += str("123456789", i, ",c\n");
+  data.source.paths = {dir.write("wide.csv", wide)};
+  data.source.take = 1000;
+  CHECK(find_classes(data, "y", dir.path()).value().texts == std::vector<std::string>{"b", "a"});
+  data.source.take = SourceSpec{}.take;
+  CHECK(find_classes(data, "y", dir.path()).value().most_frequent == "c");
   data.source.paths = {dir.write("two.csv", labelled(300, "a"))};
-  CHECK(find_classes(data, "y", dir.path()).value() == std::vector<std::string>{"b", "a"});
+  CHECK(find_classes(data, "y", dir.path()).value().texts == std::vector<std::string>{"b", "a"});
   data.source.paths = {dir.write("one.csv", "1,a\n2,a\n")};
   CHECK(find_classes(data, "y", dir.path()).error().what ==
         "all records have the same value of the target `y`: \"a\"");
@@ -221,6 +230,11 @@ TEST_CASE("a data file that is sorted by a label of texts has all its classes", 
         std::vector<std::string>{"fox", "horse", "mouse"});
   CHECK(given->loaded.job.model.outputs[0].loss == "softmax_cross_entropy");
   CHECK(given->sniffed.find("3 classes in all records") != std::string::npos);
+
+  const std::vector<Override> logistic = {{"model.loss", "logistic", "--set"}};
+  const auto binary = load_given_job(dir / "sorted.csv", logistic);
+  REQUIRE(binary);
+  CHECK(binary->loaded.job.data.find_field("kind")->positive == std::vector<std::string>{"fox"});
 }
 
 TEST_CASE("evaluation data with other labels are refused before training, or left out", "[chief]") {
@@ -241,7 +255,7 @@ TEST_CASE("evaluation data with other labels are refused before training, or lef
         "\"b.\" (1 record)");
   CHECK(error.where == "data.fields.y.classes");
   job.eval.unknown_labels = "skip";
-  CHECK(check_labels(job).value().starts_with("evaluations leave out 3 of the records"));
+  CHECK(check_labels(job).value().starts_with("evaluations leave out 3 records, whose labels"));
 }
 
 }  // namespace
