@@ -36,7 +36,7 @@ struct PsOptions {
   bool touch_pages = true;  // touches new pages of the tables ahead, on a thread of its own
   std::function<void(const std::string&)> notice;  // reports a line to the user; may be empty
   bool local = false;  // started by `downpour train`: a signal stops the job, not only this ps
-  ProcessInfo process;
+  ProcessInfo process = this_process();
   PsLimits limits;
 };
 

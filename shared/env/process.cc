@@ -112,6 +112,11 @@ ProcessUsage process_usage() {
   return {ns(usage.ru_utime) + ns(usage.ru_stime), uint64_t(usage.ru_maxrss) * 1024};
 }
 
+const ProcessInfo& this_process() {
+  static const ProcessInfo info;
+  return info;
+}
+
 void prefer_throughput() {
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   // Take several samples: a thread that works all the time is in each of them, and one that only

@@ -47,5 +47,7 @@ struct ProcessInfo {
   std::function<uint64_t()> memory = free_memory;
   bool address_space_limited = downpour::address_space_limited();
 };
+/// Returns the facts of this process, which are read once.
+const ProcessInfo& this_process();
 
 }  // namespace downpour

@@ -15,7 +15,10 @@ uint32_t add_saturating(uint32_t a, uint32_t b) {
 
 }  // namespace
 
-AucHistogram::AucHistogram() : counts_(2 * size_t{kAucBuckets}), touched_(kAucBuckets / 64) {}
+void AucHistogram::allocate() {
+  counts_.resize(2 * size_t{kAucBuckets});
+  touched_.resize(kAucBuckets / 64);
+}
 
 void AucHistogram::add(std::span<const float> logits, std::span<const float> labels,
                        std::span<const float> weights) {
@@ -27,6 +30,8 @@ void AucHistogram::add(std::span<const float> logits, std::span<const float> lab
 }
 
 void AucHistogram::merge(const AucHistogram& other) {
+  if (other.counts_.empty()) return;
+  if (counts_.empty()) allocate();
   for (size_t i = 0; i < counts_.size(); ++i) {
     counts_[i] = add_saturating(counts_[i], other.counts_[i]);
   }
@@ -35,6 +40,7 @@ void AucHistogram::merge(const AucHistogram& other) {
 
 bool AucHistogram::merge(std::span<const AucBucket> buckets) {
   bool all_valid = true;
+  if (counts_.empty() && !buckets.empty()) allocate();
   for (const AucBucket& b : buckets) {
     if (b.bucket >= kAucBuckets) {
       all_valid = false;

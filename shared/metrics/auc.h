@@ -38,10 +38,9 @@ inline uint32_t auc_bucket(float logit) {
 /// auc_test.cc measures it.
 class AucHistogram {
  public:
-  AucHistogram();
-
   /// Adds one record. A label above 0.5 is positive.
   void add(float logit, float label) {
+    if (counts_.empty()) allocate();
     const uint32_t bucket = auc_bucket(logit);
     touched_[bucket / 64] |= uint64_t{1} << (bucket % 64);
     ++counts_[2 * size_t{bucket} + (label > 0.5F ? 1 : 0)];
@@ -63,6 +62,9 @@ class AucHistogram {
   void clear();
 
  private:
+  void allocate();
+
+  // Both are empty until the first record: half a MiB that most models never need.
   std::vector<uint32_t> counts_;   // negatives and positives of each bucket, alternating
   std::vector<uint64_t> touched_;  // one bit per bucket: set if the bucket is not empty
 };

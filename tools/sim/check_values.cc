@@ -246,6 +246,9 @@ void Checkers::check_batch(const Core& core, BatchId batch) {
 
 std::string Checkers::wrong_row(const checkpoint::PartitionImage& image,
                                 const StepOf& step_of) const {
+  std::vector<uint64_t> steps(oracle_->batches().size());
+  for (uint32_t b = 0; b < steps.size(); ++b) steps[b] = step_of(b);
+  const StepOf known_step_of = [&steps](uint32_t b) { return steps[b]; };
   std::map<TableId, const checkpoint::TableImage*> tables;
   for (const checkpoint::TableImage& table : image.tables) tables[table.table] = &table;
   std::map<TableId, size_t> next;  // index of the next row in the image
@@ -255,7 +258,7 @@ std::string Checkers::wrong_row(const checkpoint::PartitionImage& image,
     size_t& place = next[row.table];
     const bool stored = table != tables.end() && place < table->second->keys.size() &&
                         table->second->keys[place] == row.key;
-    const bool wanted = oracle_->state(row, step_of, expected);
+    const bool wanted = oracle_->state(row, known_step_of, expected);
     if (stored != wanted) {
       return str("row ", row.key, " of table ", oracle_->table_name(row.table),
                  stored ? " is stored, and no batch has touched it" : " is not stored");

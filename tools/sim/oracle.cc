@@ -344,21 +344,24 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
   for (const Use& use : row.uses) {
     if (const uint64_t step = step_of(use.batch); step > 0) steps.push_back({step, &use});
   }
-  std::sort(steps.begin(), steps.end(),
-            [](const Step& a, const Step& b) { return a.step < b.step; });
+  if (order_matters_) {
+    std::sort(steps.begin(), steps.end(),
+              [](const Step& a, const Step& b) { return a.step < b.step; });
+  }
   size_t floats = 0;
   const std::vector<TableVariable>& variables = table_variables(row.table);
   for (const TableVariable& m : variables) floats += size_t{m.dim} * (1 + m.slots);
   out.assign(floats, 0.0);
-  for (const Step& step : steps) {
-    size_t stored = 0, gradient = 0;
-    for (const TableVariable& m : variables) {
-      const double rate = rate_of(m, step.step);
+  size_t stored = 0, gradient = 0;
+  for (const TableVariable& m : variables) {
+    double rate = rate_of(m, 1);
+    for (const Step& step : steps) {
+      if (order_matters_) rate = rate_of(m, step.step);
       for (size_t i = 0; i < m.dim; ++i)
         apply(m, rate, step.use->gradient[gradient + i], &out[stored], i);
-      stored += size_t{m.dim} * (1 + m.slots);
-      gradient += m.dim;
     }
+    stored += size_t{m.dim} * (1 + m.slots);
+    gradient += m.dim;
   }
   return !steps.empty();
 }

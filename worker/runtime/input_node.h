@@ -29,7 +29,7 @@ struct InputOptions {
   bool allow_exec = false;  // the job may start programs here
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
-  ProcessInfo process;
+  ProcessInfo process = this_process();
 };
 
 class InputNode final : public transport::Node {

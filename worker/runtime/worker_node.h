@@ -31,7 +31,7 @@ struct WorkerOptions {
   Incarnation incarnation{};  // {}: a random one
   // Limit of the bytes of the keys, and of the values, of a pull or push. Tests make it small.
   uint64_t message_bytes_max = wire::kFrameBytesMax;
-  ProcessInfo process;
+  ProcessInfo process = this_process();
   std::function<void(const std::string& line)> say;  // writes a line to the log; may be empty
 };
 
