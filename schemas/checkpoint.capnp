@@ -88,7 +88,7 @@ struct Initializer {
 }
 
 struct Optimizer {
-  type @0 :UInt8;           # 0 sgd, 1 momentum, 2 adagrad, 3 adam, 4 ftrl
+  type @0 :UInt8;           # 0 sgd, 1 momentum, 2 adagrad, 3 adam, 4 ftrl, 5 rmsprop, 6 adamw
   learningRate @1 :Float32;
   momentum @2 :Float32;
   nesterov @3 :Bool;
@@ -99,6 +99,8 @@ struct Optimizer {
   l1 @8 :Float32;
   l2 @9 :Float32;
   beta @10 :Float32;
+  rho @11 :Float32 = 0.9;
+  weightDecay @12 :Float32 = 0.01;
 }
 
 struct Variable {

@@ -29,7 +29,7 @@ void DenseBlocks::pull(uint64_t key, void* values) const {
   }
 }
 
-void DenseBlocks::apply(uint64_t key, const void* gradient, float rate) {
+void DenseBlocks::apply(uint64_t key, const void* gradient, optim::StepRate rate) {
   DP_CHECK(key < blocks_.size(), key, blocks_.size());
   const VariableSpec& variable = spec_.table_variables[0];
   if (!stored(key)) {

@@ -27,7 +27,7 @@ class DenseBlocks final {
   bool stored(uint64_t key) const { return blocks_[key] != nullptr; }
 
   void pull(uint64_t key, void* values) const;
-  void apply(uint64_t key, const void* gradient, float rate);
+  void apply(uint64_t key, const void* gradient, optim::StepRate rate);
 
   /// Returns the stored block, or null.
   const float* block(uint64_t key) const { return blocks_[key].get(); }

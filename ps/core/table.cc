@@ -185,8 +185,8 @@ void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
     const uint64_t key = key_at(keys, i);
     const uint32_t partition = raw(partition_of(index_.hash(key), partition_bits_));
     if (options.admitted == nullptr || options.admitted[partition] != 0) {
-      const float rate =
-          needs_step ? rates(options.steps[partition], options.rate_reductions) : 0.0F;
+      const optim::StepRate rate =
+          needs_step ? rates(options.steps[partition], options.rate_reductions) : optim::StepRate{};
       dense_->apply(key, gradient, rate);
       if (touched_ != nullptr) touched_->since_snapshot.mark(uint32_t(key));
     }
@@ -249,7 +249,7 @@ void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
                            const void* gradients, const ApplyOptions& options) {
   const auto* gradient = static_cast<const uint8_t*>(gradients);
   for (TableVariable& table_variable : table_variables_) {
-    float rates[kLookupChunk];
+    optim::StepRate rates[kLookupChunk];
     if (optim::rate_needs_step(table_variable.spec.optimizer)) {
       DP_CHECK(options.steps != nullptr, table_variable.spec.name);
       for (size_t i = 0; i < updates.size(); ++i) {

@@ -244,8 +244,7 @@ void visit_schedule(V& v, T& t) {
 
 template <typename V, typename T>
 void visit_optimizer(V& v, T& t) {
-  v.enumeration("type", t.type, kOptimizerNames,
-                {"adamw", "lamb", "rmsprop", "lion", "adadelta", "average"});
+  v.enumeration("type", t.type, kOptimizerNames, {"lamb", "lion", "adadelta", "average"});
   if constexpr (V::kReads) t = optimizer_defaults(t.type);
   v.real("learning_rate", t.learning_rate, kPositive);
   for (const OptimizerSetting& setting : info_of(t.type).settings) {

@@ -1,12 +1,15 @@
 #include "shared/optim/optimizer.h"
 
 #include <cstring>
+#include <type_traits>
 
 #include "shared/base/check.h"
 #include "shared/optim/adagrad.h"
 #include "shared/optim/adam.h"
+#include "shared/optim/adamw.h"
 #include "shared/optim/ftrl.h"
 #include "shared/optim/momentum.h"
+#include "shared/optim/rmsprop.h"
 #include "shared/optim/schedule.h"
 #include "shared/optim/sgd.h"
 
@@ -64,19 +67,29 @@ void start_row(const Rule& rule, const OptimizerSpec& spec, uint32_t dim, float*
   }
 }
 
+/// Returns the rule of a step.
+template <typename Rule>
+Rule rule_of(const OptimizerSpec& spec, const StepRate& rate) {
+  if constexpr (std::is_constructible_v<Rule, const OptimizerSpec&, const StepRate&>) {
+    return Rule(spec, rate);
+  } else {
+    return Rule(spec, rate.rate);
+  }
+}
+
 /// Updates many rows. `kOwnRates`: each update has its own rate. `kDim`: as for update_row().
 template <typename Rule, uint32_t kSlots, bool kOwnRates, uint32_t kDim>
 void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const RowUpdate> updates,
-                 const float* rates, const void* gradients) {
+                 const StepRate* rates, const void* gradients) {
   const uint32_t dim = kDim == 0 ? rows.dim : kDim;
   const auto* g = static_cast<const UnalignedFloat*>(gradients);
-  const Rule shared(spec, spec.learning_rate);
+  const auto shared = rule_of<Rule>(spec, {spec.learning_rate, spec.learning_rate});
   for (size_t i = 0; i < updates.size(); ++i) {
     const RowUpdate& update = updates[i];
     float* const row = rows.base + update.row * rows.stride;
     const UnalignedFloat* const gradient = g + size_t(update.gradient) * dim;
     if constexpr (kOwnRates) {
-      update_row<Rule, kSlots, kDim>(Rule(spec, rates[i]), row, gradient, dim);
+      update_row<Rule, kSlots, kDim>(rule_of<Rule>(spec, rates[i]), row, gradient, dim);
     } else {
       update_row<Rule, kSlots, kDim>(shared, row, gradient, dim);
     }
@@ -108,6 +121,10 @@ auto choose(const OptimizerSpec& spec, const F& f) {
       return f(Choice<OptimizerType::kAdam, Adam>{});
     case OptimizerType::kFtrl:
       return f(Choice<OptimizerType::kFtrl, Ftrl, ScheduledFtrl>{});
+    case OptimizerType::kRmsProp:
+      return f(Choice<OptimizerType::kRmsProp, RmsProp>{});
+    case OptimizerType::kAdamW:
+      return f(Choice<OptimizerType::kAdamW, AdamW>{});
   }
   DP_CHECK(false, int(spec.type));
   return f(Choice<OptimizerType::kSgd, Sgd>{});
@@ -115,7 +132,7 @@ auto choose(const OptimizerSpec& spec, const F& f) {
 
 }  // namespace
 
-float step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions) {
+StepRate step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions) {
   const float rate = choose(spec, [&]<typename C>(C) {
     if constexpr (C::kInfo.rate_needs_step) {
       DP_CHECK(step >= 1, step);
@@ -124,13 +141,14 @@ float step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions) {
       return spec.learning_rate;
     }
   });
-  if (!spec.schedule.given()) return rate;
-  return float(double(rate) * schedule_factor(spec.schedule, step, reductions));
+  if (!spec.schedule.given()) return {rate, spec.learning_rate};
+  const double factor = schedule_factor(spec.schedule, step, reductions);
+  return {float(double(rate) * factor), float(double(spec.learning_rate) * factor)};
 }
 
 void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row) {
   choose(spec, [&]<typename C>(C) {
-    const typename C::Rule rule(spec, spec.learning_rate);
+    const auto rule = rule_of<typename C::Rule>(spec, {spec.learning_rate, spec.learning_rate});
     if constexpr (C::kInfo.slots > 0)
       start_row<typename C::Rule, C::kInfo.slots>(rule, spec, dim, row);
   });

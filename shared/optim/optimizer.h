@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "shared/optim/step_rate.h"
 #include "shared/tensor/optimizers.h"
 
 namespace downpour::optim {
@@ -20,21 +21,21 @@ constexpr uint32_t stored_floats(const OptimizerSpec& spec, uint32_t dim) {
 }
 
 /// Returns true if the learning rate changes during training, so that every update needs its own
-/// rate: Adam, and every optimizer with a schedule.
+/// rate: Adam, AdamW, and every optimizer with a schedule.
 constexpr bool rate_needs_step(const OptimizerSpec& spec) {
   return info_of(spec.type).rate_needs_step || spec.schedule.given();
 }
 
 /// Returns the learning rate of step `step`, counted from 1, after `reductions` reductions by the
-/// schedule `plateau`. It includes the factor of the schedule and Adam's bias correction.
-float step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions = 0);
+/// schedule `plateau`.
+StepRate step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions = 0);
 
 /// Caches step_rate() of recent steps, so that partitions that advance together share one
 /// computation.
 class StepRates final {
  public:
   explicit StepRates(const OptimizerSpec& spec) : spec_(spec) {}
-  float operator()(uint64_t step, uint32_t reductions) {
+  StepRate operator()(uint64_t step, uint32_t reductions) {
     Cached& cached = cached_[step % cached_.size()];
     if (cached.step != step || cached.reductions != reductions)
       cached = {step, reductions, step_rate(spec_, step, reductions)};
@@ -45,7 +46,7 @@ class StepRates final {
   struct Cached {
     uint64_t step = 0;  // 0 = empty: steps are counted from 1
     uint32_t reductions = 0;
-    float rate = 0.0F;
+    StepRate rate;
   };
   OptimizerSpec spec_;
   std::array<Cached, 16> cached_{};
@@ -75,7 +76,7 @@ struct Rows {
 /// it is not read. Runs on the calling thread, in float32. Every element is computed separately, so
 /// the bits do not depend on how updates are grouped into calls.
 using UpdateRows = void (*)(const OptimizerSpec& spec, const Rows& rows,
-                            std::span<const RowUpdate> updates, const float* rates,
+                            std::span<const RowUpdate> updates, const StepRate* rates,
                             const void* gradients);
 
 /// Returns the kernel for rows of `dim` weights. Choose it once and call it for many rows.

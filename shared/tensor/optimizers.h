@@ -15,7 +15,7 @@
 namespace downpour {
 
 /// Checkpoints store the numbers (schemas/checkpoint.capnp), so new types come last.
-enum class OptimizerType : uint8_t { kSgd, kMomentum, kAdagrad, kAdam, kFtrl };
+enum class OptimizerType : uint8_t { kSgd, kMomentum, kAdagrad, kAdam, kFtrl, kRmsProp, kAdamW };
 
 /// An optimizer with the settings of all types. Settings of other types are ignored.
 struct OptimizerSpec {
@@ -24,12 +24,14 @@ struct OptimizerSpec {
   float momentum = 0.9F;             // momentum
   bool nesterov = false;             // momentum
   float initial_accumulator = 0.1F;  // adagrad: > 0; ftrl: >= 0 (initial value of n)
-  float epsilon = 1e-7F;             // adagrad, adam
-  float beta1 = 0.9F;                // adam
-  float beta2 = 0.999F;              // adam
+  float epsilon = 1e-7F;             // adagrad, adam, adamw, rmsprop
+  float beta1 = 0.9F;                // adam, adamw
+  float beta2 = 0.999F;              // adam, adamw
   float l1 = 0.0F;                   // ftrl
   float l2 = 0.0F;                   // ftrl
   float beta = 1.0F;                 // ftrl: beta of McMahan 2013
+  float rho = 0.9F;                  // rmsprop: decay of the mean square
+  float weight_decay = 0.01F;        // adamw
   // Of the learning rate. Checkpoints do not store it: a resumed run uses the schedule of its job.
   ScheduleSpec schedule = {};
   auto operator<=>(const OptimizerSpec&) const = default;
@@ -54,6 +56,12 @@ inline constexpr std::array kAdagrad{
 inline constexpr std::array kAdam{OptimizerSetting{"beta1", &OptimizerSpec::beta1, kShareBelowOne},
                                   OptimizerSetting{"beta2", &OptimizerSpec::beta2, kShareBelowOne},
                                   OptimizerSetting{"epsilon", &OptimizerSpec::epsilon, kPositive}};
+inline constexpr std::array kAdamW{
+    OptimizerSetting{"weight_decay", &OptimizerSpec::weight_decay, {}}, kAdam[0], kAdam[1],
+    kAdam[2]};
+inline constexpr std::array kRmsProp{
+    OptimizerSetting{"rho", &OptimizerSpec::rho, kShareBelowOne},
+    OptimizerSetting{"epsilon", &OptimizerSpec::epsilon, kPositive}};
 inline constexpr std::array kFtrl{
     OptimizerSetting{"l1", &OptimizerSpec::l1, {}}, OptimizerSetting{"l2", &OptimizerSpec::l2, {}},
     OptimizerSetting{"beta", &OptimizerSpec::beta, {}},
@@ -98,7 +106,18 @@ inline constexpr std::array kOptimizers{
                   .defaults = {.type = OptimizerType::kFtrl,
                                .learning_rate = 0.1F,
                                .initial_accumulator = 0.0F},
-                  .settings = settings::kFtrl}};
+                  .settings = settings::kFtrl},
+    OptimizerInfo{.type = OptimizerType::kRmsProp,
+                  .name = "rmsprop",
+                  .slots = 1,  // mean square of the gradient
+                  .defaults = {.type = OptimizerType::kRmsProp},
+                  .settings = settings::kRmsProp},
+    OptimizerInfo{.type = OptimizerType::kAdamW,
+                  .name = "adamw",
+                  .slots = 2,  // first moment, second moment
+                  .rate_needs_step = true,
+                  .defaults = {.type = OptimizerType::kAdamW},
+                  .settings = settings::kAdamW}};
 
 // The number of a type is its index. A type without an entry does not compile, because
 // shared/optim/optimizer.cc uses the entry of each type as a constant.

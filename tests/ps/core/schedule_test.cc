@@ -58,7 +58,7 @@ std::vector<float> expected(const OptimizerSpec& optimizer, uint32_t batches) {
   for (uint32_t batch = 0; batch < batches; ++batch) {
     std::vector<float> gradients(8);
     for (uint32_t i = 0; i < 8; ++i) gradients[i] = float((batch * 7 + i * 3) % 11) / 8.0F - 0.5F;
-    const float rate = optim::step_rate(optimizer, batch + 1);
+    const optim::StepRate rate = optim::step_rate(optimizer, batch + 1);
     const optim::RowUpdate one;
     update(optimizer, {row.data(), 0, 4}, {&one, 1}, &rate, gradients.data());
     update(optimizer, {block.data(), 0, 4}, {&one, 1}, &rate, gradients.data() + 4);

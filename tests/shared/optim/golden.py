@@ -2,7 +2,7 @@
 """Reference values for tests/shared/optim/optimizer_test.cc:  python3 golden.py > golden.inc
 
 The formulas of the papers named in shared/optim/*.h, in float64 with plain Python (no library of ours, no NumPy needed).
-Where torch can be imported, SGD, momentum and Adagrad are checked against torch.optim as well.
+Where torch can be imported, SGD, momentum, Adagrad and RMSProp are checked against torch.optim as well.
 Three weights take five gradients each; after every step: weights, slot 0, slot 1.
 """
 import math
@@ -32,6 +32,15 @@ def adam(w, s, g, t, c):
     return w - rate * m / (math.sqrt(v) + c["eps"]), [m, v]
 
 
+def rmsprop(w, s, g, t, c):
+    v = c["rho"] * s[0] + (1 - c["rho"]) * g * g
+    return w - c["lr"] * g / (math.sqrt(v) + c["eps"]), [v]
+
+
+def adamw(w, s, g, t, c):
+    return adam(w - c["lr"] * c["decay"] * w, s, g, t, c)
+
+
 def ftrl(w, s, g, t, c):
     z, n = s
     sigma = (math.sqrt(n + g * g) - math.sqrt(n)) / c["lr"]
@@ -57,6 +66,9 @@ CASES = [
     ("kAdam, .learning_rate = 0.01F, .epsilon = 1e-7F, .beta1 = 0.9F, .beta2 = 0.99F", adam, dict(lr=0.01, b1=0.9, b2=0.99, eps=1e-7), lambda w, c: [0.0, 0.0]),
     ("kFtrl, .learning_rate = 0.2F, .initial_accumulator = 0.1F, .l1 = 0.4F, .l2 = 0.3F, .beta = 1.0F", ftrl, dict(lr=0.2, n0=0.1, l1=0.4, l2=0.3, beta=1.0), ftrl_start),
     ("kFtrl, .learning_rate = 0.2F, .initial_accumulator = 0.0F, .beta = 0.0F", ftrl, dict(lr=0.2, n0=0.0, l1=0.0, l2=0.0, beta=0.0), ftrl_start),
+    ("kRmsProp, .learning_rate = 0.05F, .epsilon = 1e-7F, .rho = 0.8F", rmsprop, dict(lr=0.05, rho=0.8, eps=1e-7), lambda w, c: [0.0]),
+    ("kAdamW, .learning_rate = 0.01F, .epsilon = 1e-7F, .beta1 = 0.9F, .beta2 = 0.99F, .weight_decay = 0.3F", adamw,
+     dict(lr=0.01, b1=0.9, b2=0.99, eps=1e-7, decay=0.3), lambda w, c: [0.0, 0.0]),
 ]
 
 
@@ -68,7 +80,8 @@ def torch_check():
     for index, make in ((0, lambda p: torch.optim.SGD(p, lr=0.1)),
                         (1, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8)),
                         (2, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, nesterov=True)),
-                        (3, lambda p: torch.optim.Adagrad(p, lr=0.5, initial_accumulator_value=0.1, eps=1e-7))):
+                        (3, lambda p: torch.optim.Adagrad(p, lr=0.5, initial_accumulator_value=0.1, eps=1e-7)),
+                        (7, lambda p: torch.optim.RMSprop(p, lr=0.05, alpha=0.8, eps=1e-7))):
         p = torch.tensor(W0, dtype=torch.float64, requires_grad=True)
         optimizer = make([p])
         for g, want in zip(G, run(CASES[index])):

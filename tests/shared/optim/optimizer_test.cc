@@ -63,8 +63,8 @@ TEST_CASE("every optimizer matches its paper's formula at every width", "[optim]
           }
         }
         const RowUpdate updates[] = {{0, 2}, {1, 1}, {2, 0}};
-        const float rate = step_rate(spec, step + 1);
-        const float rates[] = {rate, rate, rate};
+        const StepRate rate = step_rate(spec, step + 1);
+        const StepRate rates[] = {rate, rate, rate};
         update(spec, {memory.data(), stride, dim}, std::span<const RowUpdate>(updates), rates,
                bytes.data() + 1);
         for (uint32_t r = 0; r < rows; ++r) {
@@ -100,7 +100,7 @@ TEST_CASE("a row that occurs twice in a call takes both gradients in order", "[o
     std::vector<float> once = start_rows(spec, 3, 1, stride);
     std::vector<float> twice = once;
     const UpdateRows update = update_kernel(spec, 3);
-    const float rates[] = {step_rate(spec, 1), step_rate(spec, 2)};
+    const StepRate rates[] = {step_rate(spec, 1), step_rate(spec, 2)};
     const RowUpdate both[] = {{0, 0}, {0, 1}};
     update(spec, {twice.data(), stride, 3}, std::span<const RowUpdate>(both), rates, kGradients);
     update(spec, {once.data(), stride, 3}, {both, 1}, rates, kGradients);
@@ -140,7 +140,7 @@ TEST_CASE("StepRates returns the same rate as step_rate", "[optim]") {
     const uint64_t step = 1 + rng.below(40);
     REQUIRE(rates(step, 0) == step_rate(adam, step));
   }
-  CHECK(step_rate(adam, 1'000'000) == Approx(0.01));
+  CHECK(step_rate(adam, 1'000'000).rate == Approx(0.01));
 }
 
 }  // namespace downpour::optim

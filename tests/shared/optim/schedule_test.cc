@@ -33,8 +33,10 @@ std::vector<double> weights_of(const OptimizerSpec& spec, const std::vector<floa
   const UpdateRows update = update_kernel(spec, 1);
   std::vector<double> weights;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    float rate = step_rate(spec, i + 1);
-    if (!factors.empty()) rate = float(double(rate) * factors[i]);
+    StepRate rate = step_rate(spec, i + 1);
+    if (!factors.empty()) {
+      rate = {float(double(rate.rate) * factors[i]), float(double(rate.plain) * factors[i])};
+    }
     const RowUpdate one;
     update(spec, {row.data(), row.size(), 1}, {&one, 1}, &rate, &gradients[i]);
     weights.push_back(double(row[0]));
@@ -83,8 +85,8 @@ TEST_CASE("a schedule multiplies the learning rate of every optimizer", "[optim]
         .type = ScheduleType::kExponential, .decay_steps = 2, .decay_rate = 0.25F};
     for (const uint64_t step : {1U, 2U, 5U, 50U}) {
       INFO(info.name << ", step " << step);
-      CHECK(step_rate(scheduled, step) ==
-            Approx(double(step_rate(plain, step)) * std::pow(0.5, double(step - 1))));
+      CHECK(step_rate(scheduled, step).rate ==
+            Approx(double(step_rate(plain, step).rate) * std::pow(0.5, double(step - 1))));
     }
     CHECK(rate_needs_step(scheduled));
   }
