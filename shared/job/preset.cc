@@ -196,13 +196,18 @@ void add_tower(Job& job, const std::string& name, std::vector<std::string> input
   job.model.layers.push_back(std::move(layer));
 }
 
+/// Returns the name of the only output of a preset.
+std::string output_name(const DataSpec& data, const LossInfo& loss) {
+  return free_name(data, loss.target == TargetType::kClass ? "class"
+                         : loss.is_regression()            ? "value"
+                                                           : "probability");
+}
+
 void set_output(const Job& job, const std::string& input, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   output.loss = options.loss.empty() ? "logistic" : options.loss;
   const LossInfo& loss = *find_loss(output.loss);  // the reader knows all names
-  output.name = free_name(job.data, loss.target == TargetType::kClass ? "class"
-                                    : loss.is_regression()            ? "value"
-                                                                      : "click");
+  output.name = output_name(job.data, loss);
   output.input = input;
 }
 
@@ -436,9 +441,9 @@ Result<void> expand_preset(Job& job) {
       layer.dropout = options.dropout;
     }
     const bool squared = model.preset == "linear_regression";
-    output.name = free_name(job.data, softmax ? "class" : squared ? "value" : "probability");
     output.input = layer.name;
     output.loss = softmax ? "softmax_cross_entropy" : squared ? "squared" : "logistic";
+    output.name = output_name(job.data, *find_loss(output.loss));
     model.layers.push_back(std::move(layer));
   }
   const LossInfo& loss = *find_loss(output.loss);

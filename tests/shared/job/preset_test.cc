@@ -33,8 +33,8 @@ model.layers = [
   { name = "tower", type = "dense",     inputs = [
     "emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
   { name = "logit", type = "add",       inputs = ["wide", "tower"] } ]
-model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = [
-  "auc", "logloss", "calibration"] }]
+model.outputs = [{ name = "probability", input = "logit", loss = "logistic", metrics = [
+  "auc", "logloss", "calibration"], target = "label" }]
 )");
   CHECK(preset.data.columns == by_hand.data.columns);
   CHECK(preset.data.fields == by_hand.data.fields);
@@ -191,7 +191,7 @@ TEST_CASE("wide_deep for numbers and classes, with bins for quantiles", "[job][p
   CHECK(error_of(classes + ", classes = 3, offset = 1.0 }\n").what ==
         "output `class` has an offset, and its loss is softmax_cross_entropy");
   CHECK(error_of(data + "model = { preset = \"wide_deep\", target = \"y\", scale = 2.0 }\n").what ==
-        "output `click` has a scale, and its loss is logistic");
+        "output `probability` has a scale, and its loss is logistic");
   CHECK(error_of(data + "model = { preset = \"linear_regression\", target = \"y\", bins = 2 }\n")
             .what == "linear_regression does not have the option `bins`");
 }
