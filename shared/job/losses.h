@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "shared/job/enum_name.h"
+
 namespace downpour {
 
 enum class Loss : uint8_t {
@@ -92,12 +94,7 @@ static_assert(std::ranges::all_of(kLosses, [](const LossInfo& loss) {
 }));
 
 /// All names, and "" for the default of a preset.
-inline constexpr auto kLossNames = [] {
-  std::array<const char*, kLosses.size() + 1> names{};
-  for (size_t i = 0; i < kLosses.size(); ++i) names[i] = kLosses[i].name;
-  names[kLosses.size()] = "";
-  return names;
-}();
+inline constexpr auto kLossNames = names_or_none(kLosses);
 /// Losses that other systems have. A job that names one gets the error that this version does not
 /// have it.
 inline constexpr std::array kUnavailableLosses{"hinge", "sampled_softmax", "bpr"};

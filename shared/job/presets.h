@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "shared/job/enum_name.h"
+
 namespace downpour {
 
 /// Which options of PresetOptions a preset has, besides `inputs`, `target`, `offset` and `scale`.
@@ -46,12 +48,7 @@ inline constexpr std::array kPresets{
         .name = "factorization_machine", .has_dim = true, .has_dropout = true, .has_loss = true}};
 
 /// All names, and "" for a model of layers.
-inline constexpr auto kPresetNames = [] {
-  std::array<const char*, kPresets.size() + 1> names{};
-  for (size_t i = 0; i < kPresets.size(); ++i) names[i] = kPresets[i].name;
-  names[kPresets.size()] = "";
-  return names;
-}();
+inline constexpr auto kPresetNames = names_or_none(kPresets);
 /// Presets that other systems have. A job that names one gets the error that this version does not
 /// have the preset.
 inline constexpr std::array kUnavailablePresets{"dcn", "two_tower", "matrix_factorization"};

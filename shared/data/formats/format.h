@@ -1,5 +1,5 @@
-// Format: how records of one layout are detected, found, counted and parsed. Formats of the same
-// layout, such as csv and tsv, share these functions. The traits of the formats are in
+// Format: how records of one layout are detected, found and parsed. Formats of the same layout,
+// such as csv and tsv, share these functions. The traits of the formats are in
 // shared/job/formats.h, because the checks of a job need them too.
 //
 // The formats npy and npz are *arrays*: a source has several NumPy arrays, and record i consists of
@@ -76,7 +76,7 @@ struct Format {
   Result<uint64_t> (*mean_record_bytes)(const DataSpec& data, const std::string& path) = nullptr;
 };
 
-// The layouts, each defined in a file of its formats.
+// One Format per layout, each defined in the source file that implements the layout.
 extern const Format kArrays, kFrames, kImages, kJsonLines, kSparseLines, kTables;
 
 /// The entry of RecordLayout::kUnknown, which stands for a format that is not decided yet. It has

@@ -75,6 +75,31 @@ size_t choose_target(const std::vector<std::string>& names, const std::vector<Co
 void describe_target(const Roles::Target& target, const Column& column, FileFacts& facts,
                      std::string& note);
 
+/// The fields that add_fields() has added, for the reason of a guess.
+struct AddedFields {
+  size_t numeric = 0, keys = 0;
+  std::string left_out;  // names without a field, separated by commas
+};
+/// Adds the field of each member of a record to `facts`, except the targets. `field_of(name,
+/// member)` returns the field of a member, or nothing if no field can hold it.
+template <typename Members, typename FieldOf>
+AddedFields add_fields(const Roles& roles, const std::vector<Roles::Target>& targets,
+                       const Members& members, FieldOf&& field_of, FileFacts& facts) {
+  AddedFields added;
+  for (const auto& [name, member] : members) {
+    if (names_target(targets, name)) continue;
+    std::optional<FieldSpec> field = field_of(name, member);
+    if (!field) {
+      added.left_out += (added.left_out.empty() ? "" : ", ") + name;
+      continue;
+    }
+    take_weight(roles, *field);
+    (field->type == FieldType::kFloat32 ? added.numeric : added.keys) += 1;
+    facts.fields.push_back(*field);
+  }
+  return added;
+}
+
 // The functions Format::sniff of the layouts.
 std::optional<Sniffed> sniff_arrays(FileSample& file);
 std::optional<Sniffed> sniff_frames(FileSample& file);

@@ -147,7 +147,7 @@ Result<FileFacts> frame_facts(FileSample& file) {
                  "Downpour reads records that are Examples or tensors"};
   }
   FileFacts facts{.format = kFrameFormat, .record = "example"};
-  std::string why, note, left_out;
+  std::string why, note;
   const auto is_single = [&](const std::string& name) {
     const auto feature = features.find(name);
     return feature != features.end() && feature->second.most == 1;
@@ -160,26 +160,19 @@ Result<FileFacts> frame_facts(FileSample& file) {
   } else if (std::string guess = target_of(features, records, why); !guess.empty()) {
     targets = {{std::move(guess), ""}};
   }
-  size_t numeric = 0, keys = 0;
-  for (const auto& [name, feature] : features) {
-    if (names_target(targets, name)) continue;
-    std::optional<FieldSpec> field = field_of_feature(name, feature, records);
-    if (!field) {
-      left_out += (left_out.empty() ? "" : ", ") + name;
-      continue;
-    }
-    take_weight(file.roles(), *field);
-    (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
-    facts.fields.push_back(*field);
-  }
+  const auto field_of_one = [&](const std::string& name, const auto& feature) {
+    return field_of_feature(name, feature, records);
+  };
+  const AddedFields added = add_fields(file.roles(), targets, features, field_of_one, facts);
   std::string target = no_target(known, "feature");
   for (const Roles::Target& named : targets)
     describe_target(named, features.at(named.name).column, facts, note);
   if (!targets.empty()) {
     target = str("; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
   }
-  facts.reason = str("tfrecord: tf.train.Example, ", numeric, " numeric features, ", keys,
-                     " key features", left_out.empty() ? "" : str(", ignored: ", left_out), target);
+  facts.reason = str("tfrecord: tf.train.Example, ", added.numeric, " numeric features, ",
+                     added.keys, " key features",
+                     added.left_out.empty() ? "" : str(", ignored: ", added.left_out), target);
   return facts;
 }
 

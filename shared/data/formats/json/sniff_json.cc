@@ -117,8 +117,7 @@ Result<FileFacts> json_facts(FileSample& file) {
                  path, "write one object per line: {\"label\": 1, ...}"};
   }
   FileFacts facts{.format = kJsonFormat};
-  std::string left_out, note;
-  size_t numeric = 0, keys = 0;
+  std::string note;
   const auto is_single = [&](const std::string& name) {
     const auto member = members.find(name);
     return member != members.end() && !member->second.list && !member->second.odd;
@@ -134,17 +133,10 @@ Result<FileFacts> json_facts(FileSample& file) {
     }
     if (!guess.empty()) targets = {{guess, ""}};
   }
-  for (const auto& [name, member] : members) {
-    if (names_target(targets, name)) continue;
-    std::optional<FieldSpec> field = field_of_member(name, member, objects);
-    if (!field) {
-      left_out += (left_out.empty() ? "" : ", ") + name;
-      continue;
-    }
-    take_weight(file.roles(), *field);
-    (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
-    facts.fields.push_back(*field);
-  }
+  const auto field_of_one = [&](const std::string& name, const auto& member) {
+    return field_of_member(name, member, objects);
+  };
+  const AddedFields added = add_fields(file.roles(), targets, members, field_of_one, facts);
   std::string target = no_target(known, "member");
   for (const Roles::Target& named : targets)
     describe_target(named, members.at(named.name).column, facts, note);
@@ -152,8 +144,8 @@ Result<FileFacts> json_facts(FileSample& file) {
     target = str("; target \"", facts.target, "\" (by ", known ? "the job; " : "its name; ",
                  said(facts.classes), note, ")");
   }
-  facts.reason = str("jsonl: ", numeric, " numeric members, ", keys, " key members",
-                     left_out.empty() ? "" : str(", ignored: ", left_out), target);
+  facts.reason = str("jsonl: ", added.numeric, " numeric members, ", added.keys, " key members",
+                     added.left_out.empty() ? "" : str(", ignored: ", added.left_out), target);
   return facts;
 }
 
