@@ -142,8 +142,7 @@ Result<std::string> check_labels(const Job& job) {
   for (const OutputSpec& output : job.model.outputs) {
     const FieldSpec* const field = job.data.find_field(output.target);
     if (field == nullptr || field->classes.empty() || !seen.insert(field->name).second) continue;
-    DP_TRY(const Counts counts, count_texts(job.data, source, field->name, job.base_dir)
-                                    .context("the evaluation's source"));
+    DP_TRY(const Counts counts, count_texts(job.data, source, field->name, job.base_dir));
     const auto unknown = unknown_labels(counts, *field);
     if (unknown.empty()) continue;
     const std::string what =

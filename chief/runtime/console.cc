@@ -51,7 +51,8 @@ void Console::start(const StartInfo& info) {
                shards_text(info.shards).c_str(), job_.train.batch_size));
     row("reading   " + info.sharding);
   }
-  if (!info.evaluation.empty()) row("eval      " + info.evaluation);
+  if (!info.evaluation.empty())
+    row((info.predicts ? "predict   " : "eval      ") + info.evaluation);
   row("cluster   " + info.cluster);
   if (info.insecure)
     row("keys      none (--insecure): any process that reaches the ports can read and change the "

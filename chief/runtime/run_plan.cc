@@ -275,9 +275,11 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
     DP_TRY(out.train_files, data::list_files(job.data, job.data.source, job.base_dir));
   }
   if (!job.eval.source.empty()) {
-    DP_TRY(out.eval_files,
-           data::list_files(for_source(job.data, job.eval.source), job.eval.source, job.base_dir)
-               .context("the evaluation's source"));
+    auto listed =
+        data::list_files(for_source(job.data, job.eval.source), job.eval.source, job.base_dir);
+    if (mode == wire::Purpose::kTrain)
+      listed = std::move(listed).context("the evaluation's source");
+    DP_TRY(out.eval_files, std::move(listed));
   }
   if (!out.train_files.empty()) DP_TRY_VOID(data::note_parts(out.job.data, out.train_files));
   out.job_text = job_to_toml(out.job);

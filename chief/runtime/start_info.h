@@ -18,6 +18,7 @@ struct StartInfo {
   bool insecure = false;   // --insecure: connections have no keys
   std::string sharding;    // how the data are divided among the readers
   std::string evaluation;  // "a9a.t", "5 % held out"; "": none
+  bool predicts = false;   // `evaluation` is the data to predict
   std::string resumed;     // "continues from checkpoint 1-3, after epoch 3 of 5"; "": a new run
   std::string
       model;  // eval, predict: "checkpoint 1-1, after epoch 1: the best of 3"; "": the newest

@@ -1,5 +1,7 @@
 // The verbs eval and predict: one pass over data with a saved model.
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -114,7 +116,8 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   const std::vector<uint32_t> widths = (*graph)->output_widths();
   std::FILE* out = flags.out == "-" ? stdout : std::fopen(flags.out.c_str(), "w");
   if (out == nullptr)
-    return report(Error{ErrorCode::kCannotCreate, "can't write the predictions", flags.out},
+    return report(Error{ErrorCode::kCannotCreate,
+                        str("can't write the predictions: ", std::strerror(errno)), flags.out},
                   request.console);
   bool failed = flags.header && std::fputs(header_of(request.job, widths).c_str(), out) < 0;
   request.on_prediction = [&](const chief::PredictionBatch& batch) {

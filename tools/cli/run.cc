@@ -112,6 +112,7 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
   for (const std::string& path : plan.job.eval.source.paths)
     info.evaluation += (info.evaluation.empty() ? "" : ", ") + path;
   if (plan.job.eval.source.is_program()) info.evaluation = data::text_of(plan.eval_files);
+  info.predicts = config.mode == wire::Purpose::kPredict;
   if (info.evaluation.empty() && plan.job.eval.holdout > 0)
     info.evaluation = str(plan.job.eval.holdout * 100, " % held out");
   if (config.resume && config.mode == wire::Purpose::kTrain) {
