@@ -138,7 +138,7 @@ struct ChiefConfig {
   // Images that an incremental checkpoint may name, base images included, so that the list fits a
   // message. A checkpoint that would name more has whole images.
   uint32_t images_listed_max = 12'288;
-  uint32_t quarantined_max = 256;  // quarantined batches of unsealed epochs; one more fails the job
+  uint32_t quarantined_max = 256;  // marked batches of unsealed epochs; one more fails the job
   uint32_t markers_max = 4096;     // markers, withdrawn ones included; PsLimits has the same limit
   uint32_t unsealed_epochs_max = 8;  // complete epochs; then training waits for a checkpoint
   uint32_t void_rounds_max = 100;    // void completion rounds in a row; then the job fails

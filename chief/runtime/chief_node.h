@@ -1,5 +1,5 @@
-// ChiefNode: the shell of the chief's core. It moves messages, writes manifests and the event file,
-// and shows progress.
+// ChiefNode: the shell of ChiefCore, which makes the chief's decisions and does no input or output.
+// It moves messages, writes manifests and the event file, and shows progress.
 #pragma once
 
 #include <atomic>
@@ -21,11 +21,12 @@ struct ChiefOptions {
   std::string endpoint;  // endpoint that members connect to
   std::string run_dir;
   std::string events_path;  // append-only event file; empty: none
-  // Set by the signal thread of the process, which also wakes the transport.
+  // The signal thread of the process sets it, and then wakes the transport.
   const std::atomic<int>* stop_signal = nullptr;
   /// predict: called with each batch, in order.
   std::function<void(const PredictionBatch&)> on_prediction;
-  /// Called on every turn. An error stops the job, for example after the end of a local process.
+  /// Called on every turn of the reactor. If it returns an error, for example because a local
+  /// process has ended too often, the job fails.
   std::function<Result<void>()> watch;
   /// Called on every turn. Returns the local ps and worker processes that have ended since the last
   /// call, so that the chief need not wait for their silence. The function may be null.

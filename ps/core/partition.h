@@ -48,8 +48,9 @@ class Partitions {
   /// with or without keys.
   void step(const Bits& parts);
 
-  /// Number of sealed epochs at the partition. sealed_max() is the highest number of all owned
-  /// partitions: an epoch at or above it needs no check per partition.
+  /// Number of sealed epochs at the partition. sealed_max() is the highest of these numbers: no
+  /// owned partition has sealed epoch sealed_max() or a later one, so such an epoch needs no check
+  /// per partition.
   uint32_t sealed(PartitionId p) const { return sealed_[raw(p)]; }
   uint32_t sealed_max() const { return sealed_max_; }
   void seal(uint32_t epochs);
@@ -81,10 +82,10 @@ class Partitions {
   void drop(const Bits& parts);
   checkpoint::PartitionImage export_image(PartitionId p) const;
   /// Copies a partition for a checkpoint into `image`, whose memory is reused. Keys are in no
-  /// order. `base`: 0, or the checksum of the partition's image in the newest published checkpoint.
-  /// With a base, the image holds only the rows touched since that image, and its `base` field
-  /// names it. If those are all rows, the field is 0. Returns the number of embedding rows of the
-  /// partition.
+  /// order. `base` is 0, or the checksum of the partition's image in the newest published
+  /// checkpoint. If it is not 0, the new image holds only the rows touched since the published one,
+  /// and PartitionImage::base is set to `base`. If all rows were touched, the new image is a full
+  /// one. Returns the number of embedding rows of the partition.
   uint64_t snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image);
   /// Frees the memory that snapshot() reuses, after all partitions of a checkpoint are copied.
   void end_snapshots();

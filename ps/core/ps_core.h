@@ -30,13 +30,13 @@
 namespace downpour::ps {
 
 /// One ps core. The same events in the same order give the same effects, bit for bit. No message
-/// can crash the core or make it grow beyond PsLimits. Only the chief can stop it, by Stop or
-/// Refused. Invalid or forbidden requests get a Reject; others that cannot be served get a status
-/// in the reply.
+/// can crash the core or make it grow beyond PsLimits. Of all peers, only the chief can stop it, by
+/// Stop or Refused. Invalid or forbidden requests get a Reject; others that cannot be served get a
+/// status in the reply.
 class PsCore {
  public:
-  /// `config` comes from this process's own job, not from a peer. Aborts the process if
-  /// partition_bits is not in [1, 16].
+  /// The shell makes `config` from the job in the chief's Welcome and from its own options, and has
+  /// validated it. Aborts the process if partition_bits is not in [1, 16].
   explicit PsCore(PsConfig config);
   PsCore(const PsCore&) = delete;  // its members refer to one another
   PsCore& operator=(const PsCore&) = delete;
@@ -63,9 +63,9 @@ class PsCore {
   /// the write error.
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
   /// Completes the Export effect of `ownership_generation`, which hands out the images of
-  /// partitions that move to another core. `images` holds references to the images in a file, or
-  /// the write error. If `inlined` is not empty, it holds the images themselves, and there is no
-  /// file.
+  /// partitions that move to another core. `images` holds references to the images, or the write
+  /// error. They are in a file if `inlined` is empty; otherwise `inlined` contains them, and there
+  /// is no file.
   void on_exported(ViewId ownership_generation, Result<std::vector<wire::ImageRef>> images,
                    Bytes inlined, Effects& effects);
   /// Reports that the tables of this core may take `free_bytes` more memory than they hold.

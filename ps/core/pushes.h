@@ -20,7 +20,8 @@
 namespace downpour::ps {
 
 /// Part of the hot path. A push is checked completely before anything of it is applied. In
-/// synchronous training, the parts are staged instead, and Commits applies and answers them.
+/// synchronous training, gradients are not applied when they arrive: Commits stages them, and
+/// applies and answers them with their step. Shard-end markers are applied at once in every mode.
 class Pushes {
  public:
   /// Keeps the references.

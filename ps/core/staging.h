@@ -19,7 +19,8 @@ struct Fragment {
   Bytes values;
 };
 
-/// The fragments of one batch from one worker for one set of covered partitions (Push::covered).
+/// The fragments that one worker has sent of one batch for the partitions in Push::covered. Workers
+/// divide only the part of a single partition into fragments.
 struct Stage {
   Incarnation worker{};
   BatchId batch;

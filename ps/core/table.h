@@ -22,7 +22,7 @@ namespace downpour::ps {
 
 /// How an apply treats its partitions. The arrays have one entry per partition.
 struct ApplyOptions {
-  // 0: the keys of the partition are skipped; null: all keys are applied.
+  // admitted[p] == 0: the keys of partition p are skipped. Null: all keys are applied.
   const uint8_t* admitted = nullptr;
   // Number of this step, starting at 1. Required if an optimizer is Adam or has a schedule.
   const uint64_t* steps = nullptr;
@@ -46,27 +46,28 @@ struct SnapshotMemory {
 ///
 /// In memory, each variable has one arena of rows [weights dim][slot 0 dim][slot 1 dim], padded to
 /// cache lines. One more arena holds the keys by row. In a large table the rows of a partition lie
-/// in runs. So a copy of the partition reads memory in order and needs no index.
+/// in runs of consecutive row numbers. So a copy of the partition reads memory in order and needs
+/// no index.
 ///
 /// Keys are little-endian uint64. Keys, values and gradients may lie at any address. Values and
-/// gradients are [keys, dim] floats of the first variable, then of the next one; for a dense
-/// variable they are the blocks of the keys, one after the other. One thread may use the table. A
-/// pull allocates nothing, nor does an apply that makes no row.
+/// gradients are stored variable by variable, each as [keys, dim] floats. For a dense variable they
+/// are the blocks of the keys, one after the other. One thread may use the table. A pull allocates
+/// nothing, nor does an apply that makes no row.
 class Table final {
  public:
   /// `index_salt`: see RowIndex. No output of the table depends on it.
   Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
         const ArenaOptions& arenas = {}, uint64_t index_salt = 0);
 
-  /// Starts recording which rows have been touched since they were last copied. It costs one bit
+  /// Starts recording which rows have been touched since they were last copied. It costs two bits
   /// per row and one store per row of a push. Call it before any row is made.
   void track_touched();
 
   TableId id() const { return id_; }
   const TableSpec& spec() const { return spec_; }
 
-  /// Whether every key exists in the table and its partition p has owned[p] != 0. Check it before
-  /// pull() and apply().
+  /// Returns whether every key is valid (of a dense variable: an existing block; of an embedding:
+  /// any) and its partition p has owned[p] != 0. Check it before pull() and apply().
   bool keys_in(const void* keys, size_t n, const uint8_t* owned) const;
   /// Number of floats of values or gradients for these keys. The keys must have passed keys_in().
   uint64_t value_floats(const void* keys, size_t n) const;
@@ -82,13 +83,14 @@ class Table final {
 
   /// Returns the partition's rows, with ascending keys.
   checkpoint::TableImage export_partition(PartitionId partition) const;
-  /// Copies the partition's rows for a checkpoint into `image`, whose memory is reused. Keys are in
-  /// no order, which is several times faster. `touched_only`: copies only the rows touched since
-  /// the newest published image (see track_touched()). Returns the number of rows of the partition.
+  /// Copies the partition's rows for a checkpoint into `image`, whose memory is reused. Keys are
+  /// not sorted, which makes the copy several times faster. `touched_only`: copies only the rows
+  /// touched since the newest published image (see track_touched()). Returns the number of rows of
+  /// the partition.
   size_t snapshot_partition(PartitionId partition, bool touched_only, SnapshotMemory& memory,
                             checkpoint::TableImage& image);
-  /// Ends the snapshots since the last call. `published`: whether their checkpoint is published. If
-  /// it never will be, their rows still count as touched.
+  /// Settles all snapshots since the last call. `published`: whether their checkpoint was
+  /// published. If not, the rows that they copied count as touched again.
   void settle_snapshots(bool published);
   /// Replaces the partition's rows. On an error (the image is of another table or partition, or not
   /// valid) nothing changes.
@@ -150,8 +152,7 @@ class Table final {
   uint32_t rows_end_ = 0;         // rows [0, rows_end_) exist in the arenas
   Arena keys_{2};                 // by row
   PartitionRows partition_rows_;  // used when the table is no longer small
-  // Rows touched since their last snapshot, and rows of snapshots that are not known to be
-  // published.
+  // Rows touched since they were last copied, and rows in snapshots that are not settled.
   struct Touched {
     RowMarks since_snapshot, in_snapshot;
   };

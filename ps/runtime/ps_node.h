@@ -1,5 +1,5 @@
-// PsNode: the shell of one ps core. It moves messages, and stores and loads images in the
-// background.
+// PsNode: the shell of a PsCore, which does no input or output. It moves messages, and stores and
+// loads images in the background.
 #pragma once
 
 #include <atomic>
@@ -26,14 +26,14 @@ namespace downpour::ps {
 struct PsOptions {
   std::string chief;            // endpoint of the chief
   std::string endpoint;         // own endpoint: "tcp://127.0.0.1:*", "ipc:///...", "inproc://..."
-  std::string advertise_host;   // host in a wildcard tcp endpoint, for others; empty: as bound
+  std::string advertise_host;   // host for others if `endpoint` has a wildcard; empty: as bound
   uint32_t index = UINT32_MAX;  // UINT32_MAX: the chief gives one
   uint32_t thread = 0;          // number of the core in the process
   uint32_t cores = 1;           // cores of the process; they share cluster.ps_memory
   Incarnation incarnation{};    // of the process, shared by its cores
-  int64_t connect_timeout_ns = 10 * kSecond;         // without a Welcome until then: exit 69
+  int64_t connect_timeout_ns = 10 * kSecond;         // without a Welcome in this time: exit 69
   uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
-  bool touch_pages = true;  // touches new pages of the tables ahead, on a thread of its own
+  bool touch_pages = true;  // another thread touches new pages of the tables first
   std::function<void(const std::string&)> notice;  // reports a line to the user; may be empty
   bool local = false;  // started by `downpour train`: a signal stops the job, not only this ps
   ProcessInfo process = this_process();
@@ -42,7 +42,7 @@ struct PsOptions {
 
 class PsNode final : public transport::Node {
  public:
-  /// Stores and loads images with `background`; null: on a thread of its own.
+  /// `background` stores and loads images; null: a thread of the node's own does.
   PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
          std::unique_ptr<Background> background = nullptr);
 

@@ -45,8 +45,8 @@ struct [[nodiscard]] Error {
   }
 };
 
-/// Returns the exit status of a process that ends with this error: sysexits.h below 128; 128 and
-/// above mean that the user may retry.
+/// Returns the exit status of a process that ends with this error. Numbers below 128 are those of
+/// sysexits.h. Numbers from 128 on mean that the same command may succeed later.
 constexpr int exit_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::kUsage:

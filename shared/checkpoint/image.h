@@ -18,9 +18,9 @@
 
 namespace downpour::checkpoint {
 
-/// The rows of one table in one partition. For each key and each variable m it has
-/// optim::stored_floats() floats, the weights followed by the slots: [weights dim][slot 0 dim][slot
-/// 1 dim]... For a dense variable, row_floats(key) takes the place of dim.
+/// The rows of one table in one partition. Each variable has optim::stored_floats() floats for each
+/// key, the weights followed by the slots: [weights dim][slot 0 dim][slot 1 dim]... For a dense
+/// variable, row_floats(key) takes the place of dim.
 struct TableImage {
   TableId table{};
   // ascending; an image to be written may have the keys of an embedding in any order
@@ -33,10 +33,10 @@ struct TableImage {
 struct ShardImage {
   ShardId shard;
   uint32_t watermark = 0;
-  bool ended = false;
+  bool ended = false;  // always false: EpochImage has the ended shards
   uint64_t records = 0;
   uint64_t records_hash = 0;
-  wire::ShardCounts counts;  // only if ended
+  wire::ShardCounts counts;  // only of ended ones
   bool operator==(const ShardImage&) const = default;
 };
 

@@ -76,17 +76,17 @@ class Storage {
   /// Opens or creates a file to append to, for example an event log. Each commit() is an fsync.
   virtual Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) = 0;
 
-  /// Creates a folder and its parents durably. Succeeds if the folder exists already. Then its
-  /// name, and the names of its parents in a guarded folder, are also durable: its creator
-  /// may have failed or died before.
+  /// Creates a folder and its parents durably. Succeeds if the folder exists already. An existing
+  /// folder in a guarded folder is made durable, too, with its parents there, because the process
+  /// that created it may have died before it did so.
   virtual Result<void> make_dirs(const std::string& folder) = 0;
   /// Removes a file or an empty folder. Succeeds if it does not exist.
   virtual Result<void> remove(const std::string& path) = 0;
 
   /// From now on, no operation follows symbolic links below `folder`. An operation whose path
-  /// contains a link fails with kPermission and names the link. remove() removes a link itself.
-  /// Links may lead to `folder`. This protects run folders: with a link, another user with write
-  /// access to the folder could redirect writes to any file.
+  /// contains a link fails with kPermission and names the link. remove() removes a link itself. The
+  /// path of `folder` itself may contain links. This protects run folders: with a link, another
+  /// user with write access to the folder could redirect writes to any file.
   virtual void guard(const std::string& folder) { (void)folder; }
 };
 
@@ -116,7 +116,8 @@ class PosixStorage : public Storage {
   }
 
  private:
-  /// Returns the place of a path. `missing` is the error code if a guarded folder is missing.
+  /// Returns how to open a path: without following links if it is in a guarded folder (beneath.h).
+  /// `missing` is the error code if a folder of such a path does not exist.
   Result<Place> place(const std::string& path, ErrorCode missing = ErrorCode::kCannotCreate) const;
   /// Sets `status` to that of `path`. Follows no link in a guarded folder. Returns false if `path`
   /// does not exist.

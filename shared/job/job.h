@@ -37,12 +37,13 @@ struct FieldSpec {
   std::string name;
   std::string column;   // column name, if it differs from `name`
   std::string feature;  // TFRecord: name of the Example's feature, if it differs from `name`
-  // In npy the file, in npz the array, in JSON the path as in "a.b"; if it differs from `name`.
+  // npy: name of the file; npz: name of the array; JSON: path, such as "a.b". Empty if it equals
+  // `name`.
   std::string path;
   FieldType type = FieldType::kFloat32;
   std::vector<int64_t> shape;
   std::string encoding;  // TFRecord: "tensor" for bytes of tf.io.serialize_tensor; empty: unencoded
-  // `default`: the text that replaces a missing value; none: the record is bad.
+  // Key `default`: the text that replaces a missing value. Without it, such a record is bad.
   std::optional<std::string> fallback;
   std::vector<std::string> positive;  // labels: these texts read as 1, all others as 0
   // Labels: each text reads as its index in this list; a record with another text is bad.
@@ -50,7 +51,7 @@ struct FieldSpec {
   std::vector<TransformSpec> transform;
   bool operator==(const FieldSpec&) const = default;
   bool is_bag() const { return shape.size() == 1 && shape[0] < 0; }
-  /// Returns true if the texts of the field are read as numbers.
+  /// Returns true if `positive` or `classes` maps the field's texts to numbers.
   bool is_label() const { return !positive.empty() || !classes.empty(); }
   /// Returns the field's name in the file.
   const std::string& source_name() const {
@@ -73,10 +74,11 @@ enum class Cache : uint8_t {
   kFile,  // a temporary file on the worker's own disk
 };
 
-/// Which records a program can produce again, for a worker that continues after a failed reader.
+/// Which records a program can produce again. A shard that is read a second time, for example after
+/// its worker died, needs this.
 enum class Replay : uint8_t {
   kEpoch,  // all records of an epoch, from the first on; the same for the same seed and epoch
-  kShard,  // also any range of the `records` of an epoch
+  kShard,  // also any range of an epoch's records (SourceSpec::records)
   kNone,   // none: the program runs once, and its output is kept
 };
 
@@ -162,7 +164,7 @@ struct DataSpec {
   Cache cache = Cache::kOff;
   uint64_t memory = 0;  // bytes for the input of a worker; 0: auto
   BadRecords bad_records = BadRecords::kFail;
-  uint64_t bad_records_max = 0;  // with skip: the job fails if there are more; 0: no limit
+  uint64_t bad_records_max = 0;  // kSkip: more of them fail the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
   /// True if record boundaries can only be found by scanning from the start of the file.
   bool boundaries_need_scan() const;  // in formats.cc
@@ -226,9 +228,9 @@ struct OutputSpec {
   std::string loss;  // a name in kLosses (losses.h)
   std::string target;
   float weight = 1.0F;
-  std::vector<std::string> metrics;  // of those that its loss has
+  std::vector<std::string> metrics;  // names, of the metrics that `loss` has
   std::string weights;               // field with sample weights; "" = none
-  // The logit, or for a number as target the value, is offset + scale * input.
+  // offset + scale * input is the prediction if the target is a number, otherwise the logit.
   Learned offset{0.0F}, scale{1.0F};
   float delta = 1.0F;     // huber: as a multiple of scale
   float quantile = 0.5F;  // quantile
@@ -249,7 +251,7 @@ struct PresetOptions {
   std::string loss;            // empty: the preset's default
   uint32_t classes = 0;        // with softmax_cross_entropy
   bool own_optimizer = false;  // the job sets no optimizer, so the preset may choose one
-  bool own_reduction = false;  // the same of train.reduction, if own_optimizer
+  bool own_reduction = false;  // with own_optimizer: it may also choose train.reduction
   bool operator==(const PresetOptions&) const = default;
 };
 
@@ -305,7 +307,7 @@ constexpr uint32_t kEpochsMax = 1'000'000;  // with `steps`, this number means n
 constexpr uint32_t kBatchSizeMax = 1 << 20;
 
 struct TrainSpec {
-  uint32_t epochs = 1;           // with `steps`: kEpochsMax unless it is given, too
+  uint32_t epochs = 1;           // kEpochsMax if only `steps` is given
   uint64_t steps = 0;            // batches, over all epochs; 0: no limit
   uint64_t steps_per_epoch = 0;  // for a source with one shard; 0: to the end of the source
   uint32_t batch_size = 512;
@@ -320,7 +322,7 @@ struct TrainSpec {
   std::optional<uint64_t> replicas;
   // Replicas that a step may leave out, because their batches come late. 0 in modes without steps.
   uint32_t backups = 0;
-  // Batches that a worker has pulled and that are not yet applied everywhere.
+  // Most batches that a worker has taken from its readers and that are not yet applied everywhere.
   uint32_t in_flight = 2;
   CheckpointSpec checkpoint;
   WarmStartSpec warm_start;
@@ -334,7 +336,7 @@ struct TrainSpec {
 struct EarlyStopSpec {
   uint32_t patience = 0;  // evaluations in a row without a better result; 0: never
   std::string metric;     // "loss" or empty: the loss; otherwise a metric of the outputs
-  float min_delta = 0;    // a better result is better by more than this
+  float min_delta = 0;    // a result counts as better only if it is by more than this
   bool operator==(const EarlyStopSpec&) const = default;
 };
 
@@ -365,7 +367,7 @@ struct ClusterSpec {
   int64_t start_wait_ns = 60'000'000'000;      // at the start: wait for all ps and the first worker
   int64_t workers_wait_ns = 60'000'000'000;    // without any worker: then the job ends
   int64_t ps_wait_ns = 30'000'000'000;         // for a lost ps: then other ps take its partitions
-  int64_t chief_silence_ns = 60'000'000'000;   // ps and workers: without a message from the chief
+  int64_t chief_silence_ns = 60'000'000'000;   // others: without a message from the chief
   int64_t claims_wait_ns = 2'000'000'000;      // a new chief: wait for claims of ps
   int64_t adopt_timeout_ns = 600'000'000'000;  // for a ps to load its partitions
   bool operator==(const ClusterSpec&) const = default;

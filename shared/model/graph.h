@@ -37,11 +37,13 @@ class Graph {
 
   std::unique_ptr<Workspace, void (*)(Workspace*)> make_workspace() const;
 
-  /// Computes the gradient and the metrics of one step. The loss is the sum over records, divided
-  /// by the sum of the record weights if the reduction is "mean". `variables` is flat: for each
-  /// table of tables(), each of its variables. The result is the same for any number of `threads`,
-  /// because the chunks are fixed. `want_auc` also fills the AUC histogram, which costs one more
-  /// pass; the sums are always filled.
+  /// Computes the gradient and the metrics of one batch. Writes the gradient to
+  /// VariableView::gradient, which it clears first. The loss is the sum over records, divided by
+  /// the sum of the record weights if the reduction is "mean". `variables` is flat: for each table
+  /// of tables(), each of its variables. The result is the same for any number of `threads`,
+  /// because the division of the records among them does not affect the order of any sum.
+  /// `want_auc` also fills the AUC histogram, which costs one more pass; the sums are always
+  /// filled.
   void train(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
              int threads, bool want_auc, BatchMetrics& metrics) const;
 

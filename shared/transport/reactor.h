@@ -19,16 +19,16 @@ class Node {
   virtual bool owns(PortId port) const = 0;
   virtual void on_message(int64_t now_ns, PortId port, PeerId peer, wire::Message&& message) = 0;
   virtual void on_malformed(int64_t now_ns, PortId port, PeerId peer, const Error& error) = 0;
-  /// Called on every turn for completions of other threads, timers, and messages kept for a full
-  /// peer. Returns true if there is more to do at once.
+  /// Called on every turn: handles completions of other threads, timers that are due, and messages
+  /// that were kept because a peer's queue was full. Returns true if there is more to do at once.
   virtual bool pump(int64_t now_ns) = 0;
   virtual int64_t next_deadline_ns() const = 0;
   virtual bool finished() const = 0;
 };
 
-/// Runs nodes until they are finished. Its time is that of the clock, minus every period of more
-/// than 1 s in which the thread did not run: the process was stopped, the machine slept, or a
-/// handler took long. Nodes must not count such a period as silence of a peer.
+/// Runs nodes until they are finished. Its time is that of the clock, minus every interval of more
+/// than 1 s between two readings of the clock: the process was suspended, the machine slept, or a
+/// handler took long. Nodes must not count such an interval as silence of a peer.
 class Reactor {
  public:
   Reactor(Transport& transport, const Clock& clock) : transport_(transport), clock_(clock) {}

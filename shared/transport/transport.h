@@ -26,7 +26,7 @@ enum class PeerId : uint64_t {};
 enum class SendStatus : uint8_t {
   kSent,
   kFull,      // above the byte or message limit of this peer; try again after the next poll
-  kGone,      // the peer is not known, or no longer
+  kGone,      // the peer is unknown, or its connection has ended
   kTooLarge,  // does not fit into a frame and never will; drop it, poll() reports the error
 };
 
@@ -57,14 +57,15 @@ struct TransportStats {
 /// of the listening process ("tcp://host:port?key=HEX"), and only such an endpoint can be connected
 /// to.
 ///
-/// Two ports of the same instance are connected by a queue. inproc passes pointers; ipc and tcp
-/// encode messages.
+/// Two ports of the same instance are connected by a queue, whatever their scheme. Otherwise inproc
+/// passes pointers, and ipc and tcp encode messages.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Opens a port. Errors: kUnavailable "port in use", kCannotCreate (ipc path), kConfig (address),
-  /// kPermission (a port with keys that accepts a random key).
+  /// Opens a port. A port with keys is tested with a random key. Errors: kUnavailable (port in use,
+  /// or no answer to the test), kCannotCreate (ipc path), kConfig (address), kPermission (the
+  /// system does not allow to listen, or the test was accepted).
   virtual Result<PortId> bind(const std::string& endpoint) = 0;
   /// Returns the address that others connect to: wildcards are resolved, and it contains the key of
   /// this process if it has one.
@@ -75,7 +76,8 @@ class Transport {
   virtual PortId port_of(PeerId peer) const = 0;
   /// Returns the identity that the connection proves for the process at the other end; messages
   /// have no influence on it. It has no role if the connection proves no key, or if this process
-  /// connected to a key that is not in its own list. Valid until the next call of poll().
+  /// opened the connection and the other end's key is not in its list. Valid until the next call of
+  /// poll().
   virtual const PeerIdentity& identity(PeerId peer) const {
     static const PeerIdentity none;
     (void)peer;
@@ -95,7 +97,8 @@ class Transport {
   /// < 0: forever). Then delivers at most `messages_max` messages. Returns the number of delivered
   /// messages.
   virtual size_t poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) = 0;
-  /// Ends a poll() from any other thread. Costs little if a wake-up is already pending.
+  /// Ends the current or the next poll(). Any thread may call it. Costs little if a wake-up is
+  /// already pending.
   virtual void wake() = 0;
   virtual TransportStats stats() const = 0;
   /// Waits at most `linger_ns` until queued messages have left, then closes everything.
@@ -106,13 +109,14 @@ struct ZmqOptions {
   uint64_t send_bytes_max = 64ULL << 20;  // queued to one peer; above this, send() returns kFull
   uint64_t receive_frame_bytes_max = wire::kFrameBytesMax;
   bool shared_memory = true;  // ipc: large values go through shared memory
-  int io_threads = 1;         // of the process-wide context; the first caller decides
+  int io_threads =
+      1;  // of the context, which all transports of a process share; the first one decides
   // encrypts tcp, and peers must prove their keys; null: no encryption and no keys
   std::shared_ptr<Keyring> keyring;
 };
 
 /// Returns a transport over ZeroMQ. All instances of a process share one context, so that inproc
-/// connects all threads.
+/// works between its threads.
 std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options = {});
 
 /// Configures the allocator to keep the memory of frames. Otherwise glibc maps and unmaps each

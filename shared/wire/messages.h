@@ -47,7 +47,7 @@ struct Body : AnyBody {
 /// The fields that fence every message.
 struct Envelope {
   uint64_t run = 0;     // 0 until welcomed
-  ViewId view;          // newest that the sender knows; its term fences messages of a chief
+  ViewId view;          // newest that the sender knows; an outdated chief is recognized by its term
   RequestId request{};  // a reply carries the id of its request
   bool operator==(const Envelope&) const = default;
 };
@@ -58,7 +58,7 @@ struct Message {
   Envelope envelope;
   Body body;
   Bytes keys;    // elements are uint64
-  Bytes values;  // elements are float32
+  Bytes values;  // float32; some messages have images or predictions here
 };
 
 }  // namespace downpour::wire

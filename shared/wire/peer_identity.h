@@ -13,7 +13,7 @@ namespace downpour::wire {
 
 /// The key that a process proved when it connected, as named in the receiver's list of keys.
 struct PeerIdentity {
-  // role of the key in the list; none: the connection proves no key
+  // role of the key in the list; none: the connection proves no key of the list
   std::optional<Role> role;
   std::string name;  // of the key
   std::string key;   // public key, 64 hexadecimal digits; empty: no key is proved

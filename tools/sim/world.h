@@ -34,7 +34,7 @@ struct WorldSpec {
   /// Returns the effect of a batch on the worker that computes it. If set, the job quarantines
   /// batches. If empty, no batch has an effect.
   std::function<Poison(const Batch&)> poison;
-  int64_t liveness_ns = 150 * kSecond;  // the job must end within this time after the faults (I12)
+  int64_t liveness_ns = 150 * kSecond;  // from the last fault to the end of the job (invariant I12)
   int64_t limit_ns = INT64_MAX;         // of virtual time for the whole run
   bool fresh = false;                   // start a new run in the run folder (only with `storage`)
   Storage* storage = nullptr;           // null: use a simulated disk, which can fail
@@ -74,12 +74,14 @@ class World {
 
   // ---- faults
   /// Ends the process at once. If `back_ns` >= 0, a new process replaces it after that time. A
-  /// process that has a replacement already, or a ps that joined later, is not replaced.
+  /// process that already has a replacement is not replaced, nor is a ps beyond the first
+  /// WorldSpec::ps ones.
   void kill(ProcessNumber number, int64_t back_ns);
   void start(wire::Role role, uint32_t index);
   /// Pauses the process for this time.
   void pause(ProcessNumber number, int64_t duration_ns);
-  /// Holds back messages from one process to another for this time. With `lose` they are lost then.
+  /// Holds back messages from one process to another for this time. Then they are delivered or,
+  /// with `lose`, lost.
   void stall(ProcessNumber from, ProcessNumber to, int64_t duration_ns, bool lose);
   /// Ends all processes at once, and starts the cluster again after `back_ns`.
   void restart_all(int64_t back_ns);
@@ -96,8 +98,8 @@ class World {
   bool has_damage() const { return !damaged_.empty() || disk_.counts().lies > 0; }
   bool lost_leases = false;  // half of all grants and revocations are lost
   bool lost_views = false;   // half of all views are lost
-  /// The next message of a kind (an index into wire::Body) that arrives ends its receiver or
-  /// sender.
+  /// Ends a process when the next message of one kind arrives: its receiver, or its sender. `body`
+  /// is the index of the kind in wire::Body.
   struct PhaseKill {
     size_t body = 0;
     bool receiver = true;

@@ -33,9 +33,9 @@ class Steps {
         PullPolicy& policy)
       : config_(config), session_(session), requests_(requests), leases_(leases), policy_(policy) {}
 
-  /// Sets the tables of the job's model and the largest number of batches in flight. `replicas`: of
-  /// synchronous training, where a batch is pulled after all earlier ones of its replica are
-  /// applied everywhere; 0: not synchronous.
+  /// Sets the tables of the job's model and the largest number of batches in flight. `replicas` is
+  /// the number of replicas in synchronous training, otherwise 0. In synchronous training, the
+  /// worker pulls for a batch after all earlier batches of its replica are applied everywhere.
   void configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas,
                  BackupOrder order);
   const std::vector<TableSpec>& tables() const { return tables_; }
@@ -60,11 +60,11 @@ class Steps {
   void on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx);
   /// Returns the number of training batches in flight whose pulls have been sent.
   size_t batches_pulled() const;
-  /// Pulls for the batches that PullPolicy allows now.
+  /// Pulls for the batches that were held back and that PullPolicy allows now.
   void pull_held(int64_t now_ns, WorkerEffects& fx);
   /// Call with bounded staleness when the leases may have expired: gradients of values that were
-  /// pulled earlier must not be applied. Discards the batches in flight of every training shard
-  /// that has pulled, and reads them again.
+  /// pulled earlier must not be applied. For each training shard with a batch whose pull was sent,
+  /// discards all its batches in flight, and reads them again.
   void discard_pulled(WorkerEffects& fx);
   /// Repeats requests that are due.
   void on_tick(int64_t now_ns, WorkerEffects& fx);

@@ -1,7 +1,7 @@
 // WorkerCore: requests leases of shards from the chief, pulls the variables that each batch needs,
 // has the batch computed, and pushes the gradients. A push consists of one *part* for each
-// partition that it concerns. The core repeats a part until the partition acknowledges it. The core
-// is a deterministic state machine without socket, file, thread or clock (time is an argument). Its
+// partition. The core repeats a part until the partition acknowledges it. The core is a
+// deterministic state machine without socket, file, thread or clock (time is an argument). Its
 // shell carries out the effects, `fx`.
 #pragma once
 
@@ -32,15 +32,16 @@ class WorkerCore {
   /// Configures the core after WorkerEffects::welcomed. It requests leases and pulls only after
   /// this call.
   void configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx);
-  /// Sets the number of shards to read at the same time. In synchronous training it is at least
-  /// twice the number of replicas.
+  /// Sets the number of shards to read at the same time. In synchronous training the core raises it
+  /// to twice the number of replicas.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
-  /// Returns true while on_batch() may be called, for some shard or for the shard of a shard read.
+  /// Return true while on_batch() may be called: for at least one shard, or for the shard of this
+  /// shard read.
   bool wants_batch() const { return steps_.wants_batch(); }
   bool wants_batch_of(uint64_t shard_read) const { return steps_.wants_batch_of(shard_read); }
   /// Returns true if some shard is being read.
   bool reads() const { return leases_.reading_count() > 0; }
-  /// Returns what the core waits for, or that it computes.
+  /// Returns whether the worker computes, or what it waits for.
   Activity doing() const { return steps_.doing(); }
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
     steps_.on_batch(now_ns, std::move(batch), fx);

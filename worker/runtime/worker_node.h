@@ -1,5 +1,5 @@
-// WorkerNode: the shell of a worker core. It moves messages, and runs readers and kernels on
-// threads of its own.
+// WorkerNode: the shell of a WorkerCore, which does no input or output. It moves messages, and runs
+// readers and kernels on threads of its own.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@
 namespace downpour::worker {
 
 struct WorkerOptions {
-  std::string chief;  // endpoint of the chief
-  uint32_t index = UINT32_MAX;
+  std::string chief;            // endpoint of the chief
+  uint32_t index = UINT32_MAX;  // UINT32_MAX: the chief gives one
   uint32_t threads = 1;         // compute threads
   uint32_t reader_threads = 0;  // 0: data.parallelism, or a tuned number
   bool local = false;           // started by `downpour train`: a signal stops the whole job
@@ -29,7 +29,7 @@ struct WorkerOptions {
   std::shared_ptr<transport::Keyring> keyring;  // for connections to input processes; null: no keys
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
-  // Limit of the bytes of the keys, and of the values, of a pull or push. Tests make it small.
+  // Most bytes of keys, and of values, in one pull or push message. Tests make it small.
   uint64_t message_bytes_max = wire::kFrameBytesMax;
   ProcessInfo process = this_process();
   std::function<void(const std::string& line)> say;  // writes a line to the log; may be empty
@@ -84,7 +84,7 @@ class WorkerNode final : public transport::Node {
   std::shared_ptr<data::CacheStore> cache_;  // null: none
   bool said_full_ = false;
   ReaderTotals reader_totals_;
-  bool starving_ = false;  // as seen at the last look, like doing_
+  bool starving_ = false;  // at looked_ns_, like doing_
   Activity doing_ = Activity::kNothing;
   int64_t looked_ns_ = 0;
   ProcessStats stats_;

@@ -36,10 +36,10 @@ class Moves {
   }
   const Counts& counts() const { return counts_; }
 
-  /// Marks the cores of a ps process as leaving, so that their partitions move away. If the process
-  /// holds partitions and no other ps can receive them, marks nothing. Then it returns true if the
-  /// job must stop, or false if a silent ps may return or some partition has no live owner; the ps
-  /// repeats its request.
+  /// Marks the cores of a ps process as leaving, so that their partitions move away, and returns
+  /// false. If the process holds partitions that cannot move, marks nothing. Then it returns true
+  /// if the job must stop, or false if a silent ps may still return or some partition has no live
+  /// owner; the ps repeats its request.
   [[nodiscard]] bool begin_leaving(Turn& turn, const Member& member);
   /// Withdraws all departures if no live ps stays, because no ps could then receive the partitions.
   void check_leaving();
@@ -73,8 +73,8 @@ class Moves {
   /// Forgets the load of a core that is lost. Returns true if the current move cannot continue
   /// without it.
   bool forget_ps(PsKey ps);
-  /// Lets a core serve the partitions of a cancelled move again. It has returned, and still owns
-  /// `found` partitions.
+  /// Call when a core that was lost has returned and still owns `found` partitions. Lets it serve
+  /// those of a move that was cancelled in the meantime.
   void on_ps_returned(PsKey ps, uint32_t found);
 
  private:
@@ -90,8 +90,8 @@ class Moves {
     bool offloads = false;  // the move offloads a busy core
   };
   /// Partitions move only to a core that has answered an Adopt. A core that joins a running job
-  /// first answers an Adopt without partitions (a probe), then gets one partition. Each failed move
-  /// doubles the pause before the next move to it.
+  /// first answers an Adopt without partitions (a probe), then gets one partition. Each failure
+  /// after Adopt was sent doubles the pause before the next move to it.
   struct Target {
     uint32_t failures = 0;
     int64_t move_at_ns = 0;  // earliest time of the next move to it

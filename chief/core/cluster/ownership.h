@@ -3,9 +3,9 @@
 //
 // A *view* is the table of the owners of all partitions, numbered (term, n). The *ownership
 // generation* of a partition is the number (term, n) under which its owner received it, or kept it
-// after a cancelled move; view and generation numbers come from one counter. A ps core *claims* its
-// partitions from a new chief with their generations. Of several claims to a partition, the one
-// with the highest generation wins.
+// after a cancelled move; view and generation numbers come from one counter. To a new chief, a ps
+// core *claims* the partitions that it holds, each with its generation. Of several claims to a
+// partition, the one with the highest generation wins.
 #pragma once
 
 #include <compare>
@@ -56,9 +56,10 @@ class Ownership {
   /// The generation must be of an earlier term.
   void claim(PartitionId partition, const wire::Owner& by, ViewId ownership_generation);
 
-  /// Marks the core as lost and withdraws its assignments. Its partitions wait for another core,
-  /// and so do those that it was assigned, unless their owner is alive with a copy that is not
-  /// stale. Returns the load() that the core had; 0 if it was lost already.
+  /// Marks the core as lost and withdraws its assignments. The partitions that it owns are lost:
+  /// they wait for a core. A partition that was only assigned to it stays with its owner if the
+  /// owner is alive and its copy is not stale; otherwise it is lost, too. Returns the load() that
+  /// the core had; 0 if it was lost already.
   uint32_t lose(PsKey key, int64_t now_ns);
   /// Undoes lose(), because the core has returned. It keeps its partitions, except those that are
   /// stale or were assigned to another core meanwhile. Returns the number of those that it keeps.
@@ -79,7 +80,7 @@ class Ownership {
   /// Discards all claims and assignments, before the first view.
   void forget_claims();
   /// Withdraws all assignments of give() that no view has published yet. A partition stays with its
-  /// owner if the owner is alive; otherwise it is lost again.
+  /// owner if the owner is alive and its copy is not stale; otherwise it is lost again.
   void take_back();
   /// Marks the copy of every owner as stale, because all partitions must be restored from an older
   /// checkpoint. Each partition is lost until it is assigned anew, even if its owner is alive.

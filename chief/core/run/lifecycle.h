@@ -43,11 +43,11 @@ class Lifecycle {
   const History& history() const { return history_; }
   const Pass& pass() const { return pass_; }
   uint64_t staleness_floor() const { return clocks_.floor(); }
-  /// Returns true if the loss of a ps returns all partitions to the newest checkpoint, and not only
-  /// the lost ones.
+  /// Returns true if, after the loss of a ps, all partitions must be restored from the newest
+  /// checkpoint, not only the lost ones.
   bool all_return() const { return begun_ && step_commits_.enabled(); }
   Checkpoints& checkpoints() { return checkpoints_; }
-  /// Returns true after the first view was published: work has begun.
+  /// Returns true once the first view has been published, that is, once work has begun.
   bool begun() const { return begun_; }
   bool ending() const { return phases_.ending(); }
   bool finished() const { return phases_.finished(); }
@@ -66,8 +66,8 @@ class Lifecycle {
   /// core: sealed epochs, quarantine markers and the hash of the plan.
   wire::Adopt adopt_request() const;
   /// Returns true if partitions may be moved to another core: shards are leased, no stop was
-  /// requested, every partition has an owner, and no checkpoint is due or being written. A change
-  /// of owners would void that checkpoint.
+  /// requested, every partition has an owner, no checkpoint is due or being written, and no Commit
+  /// is unanswered. A change of owners would void that checkpoint.
   bool may_move(const Turn& turn) const;
 
   // ---- changes of owners
@@ -76,8 +76,8 @@ class Lifecycle {
   /// ownership has changed or is about to change.
   void interrupt(Turn& turn, const std::string& why);
   /// Begins the work under the first view, or continues it under a new view. `rolled_back`: some
-  /// partition was restored or began empty since the previous view. Work that has begun then
-  /// continues with a reconciliation.
+  /// partition was restored or began empty since the previous view. If work had begun before, a
+  /// reconciliation then comes first.
   void on_view_published(Turn& turn, bool rolled_back);
   /// Continues a phase that waited for owners: begins its round or its checkpoint again. Requires
   /// that every partition has an owner and that none was rolled back.
@@ -96,7 +96,7 @@ class Lifecycle {
   /// Waits for ps again, before work has begun.
   void wait_for_ps(const Turn& turn) { phases_.enter(turn, Phase::kGathering); }
 
-  // ---- messages; the lease table is empty before the first view
+  // ---- messages. Before the first view there are no leases, so they have no effect.
 
   void on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
                         RequestId id);
@@ -108,7 +108,7 @@ class Lifecycle {
   void on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
   void on_clock(const Turn& turn, const Member& member, const wire::Clock& clock);
   void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
-  /// `view`: under which the parts are staged.
+  /// `view`: the view under which the core has staged the parts.
   void on_staged(const Member& member, ViewId view, wire::Staged&& staged);
   void on_committed(Turn& turn, const Member& member, ViewId view,
                     const wire::Committed& committed);
@@ -126,14 +126,15 @@ class Lifecycle {
   void note_steps() { pass_.note_steps(step_base()); }
   void check_idle_leases(Turn& turn);
   /// Publishes the floor of bounded staleness to all workers if it has risen, because of a report
-  /// or because a lease has ended. Must be called last in each event.
+  /// or because a lease has ended. Must be called after the event's changes of clocks and leases.
   void raise_floor(Turn& turn);
-  /// Returns true if some ps has not applied a step within the time limit. Then all partitions must
-  /// return to the newest checkpoint.
+  /// Returns true if some ps has not answered a Commit within the time limit, and forgets the
+  /// Commit. The caller must then restore all partitions from the newest checkpoint.
   bool step_overdue(const Turn& turn) {
     return step_commits_.drop_overdue(turn, checkpoints_.under_way());
   }
-  /// Commits the step that all ps have staged, if there is one. Must be called last in each event.
+  /// Commits the step that all ps have staged, if there is one. Must be called after the event's
+  /// changes of leases and reports.
   void commit_step(Turn& turn);
   /// Sends the floor to one worker. Called for each heartbeat and each grant, because a message may
   /// have been lost, and because a worker that hears nothing discards what it has pulled.

@@ -1,5 +1,5 @@
-// LeaseTable: the shards of one pass over the data, and which workers hold them. It caches what the
-// partitions know: leases affect speed, never correctness.
+// LeaseTable: the shards of one pass over the data, and which workers hold them. It is a cache of
+// what the partitions know, so leases affect speed, never correctness.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Holder {
   Incarnation worker{};
   uint32_t attempt = 0;
   uint32_t first_batch = 0;
-  uint32_t batches_acked = 0;  // highest number that this worker has reported
+  uint32_t batches_acked = 0;  // the first batch, or the highest number reported
   uint64_t bytes_done = 0;
   uint64_t granted_order = 0;  // ascends with every lease
   int64_t granted_ns = 0;
@@ -35,7 +35,7 @@ struct ShardEntry {
   std::vector<Holder> holders;  // kLeased: one worker, or two with a backup lease; otherwise empty
   uint32_t attempt = 0;         // number of the newest lease, starting at 1
   uint32_t first_batch = 0;     // hint for the next lease
-  uint32_t batches_acked = 0;   // highest number reported since the shard was last reopened
+  uint32_t batches_acked = 0;   // the same, over all leases since it was reopened
   uint32_t failures = 0;        // failed attempts in a row without progress
   uint32_t failed_batch = 0;    // batch of the newest failure
   bool begun = false;           // some partition may have begun it
@@ -46,8 +46,8 @@ struct ShardEntry {
 };
 
 constexpr size_t kHoldersMax = 2;  // workers per shard
-// For how long the first open shard of a replica waits for a worker that holds the replica, or that
-// holds fewer replicas than its share. Then any worker may take it.
+// How long the first open shard of a replica is reserved: for the worker that holds the replica,
+// or, if none does, for workers with fewer replicas than their share. Then any worker may take it.
 constexpr int64_t kReplicaWaitNs = 3 * kSecond;
 
 /// The shards of one pass: training of one epoch, one evaluation or one prediction run.
@@ -59,8 +59,8 @@ class LeaseTable {
 
   /// Divides the shards into `count` streams (stream_of[shard] < count), before the first lease.
   /// One worker at a time reads a stream. A stream belongs to a worker from the worker's first
-  /// lease until the worker has released its last lease or leave() is called. Ending shards does
-  /// not release it.
+  /// lease on it until the worker releases a lease and holds no other, or until leave() is called.
+  /// A stream whose shards end stays with its worker.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
   /// Deals the shards to `count` replicas in turn, before the first lease: shard s belongs to
   /// replica s modulo `count`. A replica is a stream whose shards are leased in ascending order, at
@@ -69,16 +69,17 @@ class LeaseTable {
   /// As split_among_replicas(), but a replica gets its next shard only when a worker leases it: the
   /// lowest one that no replica has. So a replica that is often left out has fewer shards.
   void share_among_replicas(uint32_t count);
-  /// Leases the first open shard of a replica that this worker holds; otherwise of one that no
-  /// worker holds, if the worker holds fewer than `replicas_max`, or if the replica has waited for
-  /// kReplicaWaitNs; otherwise a second shard of a replica that it holds, so that it can read
-  /// ahead. A worker that holds more than `replicas_max` returns a replica when it has no shard of
-  /// it left. A worker may hold one more replica if another worker had to give it away.
+  /// Leases one shard, the first of these: the first open shard of a replica that this worker
+  /// holds; the first open shard of a replica that no worker holds, if this worker holds fewer than
+  /// `replicas_max` or the replica has waited for kReplicaWaitNs; a second shard of a replica that
+  /// this worker holds, so that it can read ahead. A worker may hold one replica more than
+  /// `replicas_max` if give_away() has moved it there. A worker that holds more than `replicas_max`
+  /// and has no lease on one of its replicas gives up this replica, and gets no lease.
   std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
                                               uint32_t replicas_max);
-  /// Returns the leased shards of the replicas whose worker has not requested the first open shard
-  /// for kReplicaWaitNs. The caller must revoke them, so that any worker may take these replicas.
-  /// Call it regularly.
+  /// Takes replicas from workers that have not requested their first open shard for kReplicaWaitNs.
+  /// Returns the leased shards of these replicas. The caller must revoke them, so that any worker
+  /// may take the replicas. Must be called regularly: it measures the wait.
   std::vector<uint32_t> neglected(int64_t now_ns);
   /// Returns the first shard of a replica that has not ended; none if all have ended.
   std::optional<uint32_t> first_open_of(uint32_t replica) const;
@@ -86,23 +87,23 @@ class LeaseTable {
   std::vector<uint32_t> leased_of(uint32_t replica) const;
   /// Returns the number of replicas that have a shard which has not ended, or can still get one.
   uint32_t active_replicas() const;
-  /// Keeps a replica from the worker that holds it: the next lease on it goes to any other worker,
-  /// if one requests it within kReplicaWaitNs. The caller must revoke leased_of(replica).
+  /// Takes a replica away from its worker. For kReplicaWaitNs only other workers may get it, then
+  /// any worker. The caller must revoke leased_of(replica).
   void give_away(int64_t now_ns, uint32_t replica);
   /// Appends `count` free shards to a pass whose length is not known yet. Requires at most one
   /// stream.
   void grow(uint32_t count);
-  /// Selects, for a table that was not split, whether all workers share the shards from now on, or
-  /// whether the shards form one stream.
+  /// For a table that was not split: if `with_all`, every worker may lease every shard from now on;
+  /// otherwise the shards form one stream.
   void share(bool with_all);
   /// Returns true if every worker may lease every shard. False after split() or share(false).
   bool shared() const { return stream_of_.empty(); }
 
   /// Leases the first free shard below `limit` to this worker; returns none if no shard qualifies.
   /// If there are several streams, the worker's own stream comes first. A worker without leases
-  /// gets a stream without owner, preferably number `index` modulo the number of streams. Without
-  /// `suspects` no shard is leased that has failed since its last progress. Without `fresh` only
-  /// shards are leased that have been begun.
+  /// gets a stream without owner, preferably number `index` modulo the number of streams. If
+  /// `suspects` is false, shards that have failed since their last progress are not leased. If
+  /// `fresh` is false, only shards that have been begun are leased.
   std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX,
                                    uint32_t index = 0, bool suspects = true, bool fresh = true);
   /// Releases the streams of a worker that is gone.
@@ -150,8 +151,8 @@ class LeaseTable {
   /// in a row without progress.
   uint32_t fail(uint32_t shard, Incarnation worker, uint32_t batch);
 
-  /// Resets the failed attempts of a shard, because it was decided whether to quarantine a batch.
-  /// The shard may have another number of batches then.
+  /// Call when it was decided whether to quarantine a batch of the shard. Resets the failed
+  /// attempts and forgets the number of batches, which a quarantined batch can change.
   void forgive(uint32_t shard) {
     entries_[shard].failures = 0;
     entries_[shard].batches.reset();
@@ -164,14 +165,15 @@ class LeaseTable {
   uint32_t held_count(Incarnation worker) const;
   /// Returns the shards of each worker.
   const std::map<Incarnation, std::set<uint32_t>>& held() const { return held_; }
-  /// Returns the leases without a report since `since_ns`, or without an acknowledged batch since
-  /// `moved_since_ns`. The latter belong to workers that are alive but cannot reach some ps. If
-  /// shards are read `in_order`, the second rule applies only if it holds for all leased shards.
   struct Held {
     uint32_t shard = 0;
     Incarnation worker{};
     bool operator==(const Held&) const = default;
   };
+  /// Returns the leases without a report since `since_ns`, and those without an acknowledged batch
+  /// since `moved_since_ns`: their workers are alive but cannot reach some ps. With `in_order`,
+  /// shards wait for each other, so the second kind counts only if no leased shard has had an
+  /// acknowledged batch since `moved_since_ns`.
   std::vector<Held> idle(int64_t since_ns, int64_t moved_since_ns, bool in_order = false) const;
   /// Returns all leased shards, ascending.
   std::vector<uint32_t> leased() const;
@@ -229,8 +231,8 @@ class LeaseTable {
   std::vector<ShardEntry> entries_;
   std::vector<Stream> streams_{1};
   std::vector<uint32_t> stream_of_;  // by shard; empty: one stream that all workers share
-  // Each of so many streams is a replica. After share_among_replicas(), one more stream has the
-  // shards that no replica has yet. 0: streams are not replicas.
+  // The first `replicas_` streams are replicas. After share_among_replicas(), one more stream has
+  // the shards that no replica has yet. 0: streams are not replicas.
   uint32_t replicas_ = 0;
   uint32_t free_count_ = 0;
   uint32_t begun_free_count_ = 0;  // how many of them have been begun

@@ -1,4 +1,5 @@
-// Rounds: the running round of a completion or a reconciliation, and when a void one is repeated.
+// Rounds: the current round, of the completion of an epoch or of a reconciliation, and the time at
+// which a void round is repeated.
 #pragma once
 
 #include <cstdint>

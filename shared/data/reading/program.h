@@ -1,4 +1,5 @@
-// Programs as data sources: how the `exec` program of a job is called, and the records it writes.
+// Programs of a job: how those in `exec` and data.program are called, and the records that they
+// write.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@
 
 namespace downpour::data {
 
-/// Window size of program output where nothing is shuffled. It is small so that the records of a
-/// slow program are trained soon.
+/// Window size of the output of a program whose records are not collected for shuffling. It is
+/// small so that the records of a slow program are trained soon.
 constexpr size_t kProgramWindowBytes = size_t{64} << 10;
 
 /// Returns the entry that represents a program among the files of a plan. Its `bytes` are the
@@ -31,13 +32,13 @@ ProgramCall transform_call_of(const ReadPlan& plan, uint32_t epoch, const plan::
 /// Returns true if the range is a piece of a source that can only be read from its start.
 bool is_piece(const ReadPlan& plan, const plan::ShardRange& range);
 
-/// Starts the program of the range for the whole epoch.
+/// Starts the source program that writes the whole epoch, of which `range` is a piece.
 Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
                           RecordStream::Reading& reading);
 
-/// Opens the records that the plan's program writes for a range: lines or TFRecords, or rows of
-/// arrays, which come with their parser. It is an error if the range has more or fewer records than
-/// its length says.
+/// Opens the records that the plan's program writes for a range: lines, TFRecords or rows of
+/// arrays; for arrays, the result also contains the parser. If the job states the number of
+/// records, it is an error if the range has more or fewer.
 Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
                                   const plan::ShardRange& range, const WindowMemory& memory);
 

@@ -67,8 +67,8 @@ struct ReadPlan : FieldContext {
   // True: a reader of training records applies random ops. A reader of held-out records
   // (Split::kHeldOut) never does. False: the plan is for evaluation or prediction.
   bool training = true;
-  // A record whose label is none of the classes is skipped, unless `training`. It is counted like a
-  // bad record that data.bad_records = "skip" skips.
+  // True: a record whose label is none of the classes is skipped and counted like a bad record with
+  // data.bad_records = "skip". No effect if `training`.
   bool skips_unknown_labels = false;
   std::shared_ptr<RecordCache> cache;  // null: records that are read again are parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
@@ -106,7 +106,7 @@ std::string text_of(const std::vector<plan::FileInfo>& files);
 /// Returns true if the source is a program that writes whole epochs. Compressed files are
 /// sequential sources too, but this function returns false for them; see FileInfo::is_streamed().
 bool is_stream(const SourceSpec& source);
-/// Largest piece of a program whose number of records is unknown, in records.
+/// Most records in a piece, if the number of records of the whole program is unknown.
 constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
 /// Cuts the output of a program into ranges of `records_a_range` records; 0 means no cut. Also sets
 /// info.records_before: the number of records of the data set that precede each range. If the

@@ -44,7 +44,7 @@ class MissingMarks {
  public:
   explicit MissingMarks(const DataSpec& data);
   bool matches(std::string_view text) const {
-    // Few texts have the length of a mark.
+    // Most texts have a length that no mark has.
     return (lengths_ >> std::min(text.size(), kLongest) & 1) != 0 && is_mark(text);
   }
   /// Returns whether one of the marks is a number.
@@ -73,8 +73,9 @@ class FloatField {
 
   const std::string& name() const { return name_; }
   uint32_t width() const { return width_; }
-  /// Writes width() floats. The byte after `text` must not be able to continue a number, and 9
-  /// bytes from the start of `text` must be readable.
+  /// Writes width() floats. The byte after `text` must be readable and must not be one that can
+  /// continue a number. At least 9 bytes from text.data() must be readable, even if `text` is
+  /// shorter.
   bool convert(std::string_view text, float* to, Fault& fault) const;
   /// Does the same for a number that has been parsed already. Not allowed if needs_text().
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
@@ -100,8 +101,8 @@ class FloatField {
     }
     return convert_any_value(double(value), to, fault);
   }
-  /// Returns true if, for every text that parse_short_float() accepts, convert() gives the same
-  /// result as take_number() of the parsed number.
+  /// Returns true if a caller may parse short texts with parse_short_float() and pass the number to
+  /// take_number(), instead of calling convert().
   bool takes_short_numbers() const { return takes_short_numbers_; }
   bool take_number(float value, std::string_view text, float* to, Fault& fault) const {
     if (!plain_) return convert_number(value, text, to, fault);
@@ -111,11 +112,11 @@ class FloatField {
   /// Returns whether finite values are taken unchanged.
   bool is_plain() const { return plain_; }
   /// Moves the ops out of the field, to be applied to all values of a batch at once. Afterwards the
-  /// field takes values unchanged, including its default. Returns nothing, and changes nothing, if
-  /// there are no ops, if their result can be infinite or NaN, or if the field is a target with a
-  /// range.
+  /// field takes values unchanged, including its default. Returns std::nullopt, and changes
+  /// nothing, if there are no ops, if their result can be infinite or NaN, or if the field is a
+  /// target with a range.
   std::optional<NumberOps> defer_ops();
-  /// Writes the floats that a missing value reads as.
+  /// Writes the field's default in place of a missing value. Fails if there is no default.
   bool convert_missing(float* to, Fault& fault) const;
   bool needs_text() const { return label_ != nullptr; }
 
@@ -163,7 +164,7 @@ struct KeyHash {
 /// vocabulary, or by the bucket that contains a number.
 class KeyField {
  public:
-  /// Errors: kConfig for transforms that give no key; those of the vocabulary's file.
+  /// Errors: kConfig if the transforms give no key, and any error of reading the vocabulary's file.
   static Result<KeyField> make(const FieldContext& context, const FieldSpec& spec);
   /// Makes a field that reads a list of numbers of any length. It fills values and no keys.
   static Result<KeyField> make_list(const FieldContext& context, const FieldSpec& spec);
@@ -175,7 +176,8 @@ class KeyField {
   /// Returns true if this is a float32 field with one fixed key (the hash of its name) whose value
   /// is the number.
   bool is_number() const { return how_ == How::kNumber; }
-  /// Returns whether any number is accepted: its bucket is the key, or it is an element of a list.
+  /// Returns true if the field accepts any number: as the bucket that is its key, or as an element
+  /// of a list.
   bool takes_numbers() const { return how_ == How::kBuckets || how_ == How::kList; }
   /// Returns true if every integer of 0 or more is its own key.
   bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
@@ -186,9 +188,9 @@ class KeyField {
     const uint64_t unmixed = unmixed_hash_string(text);
     return deferred_ ? unmixed : hash_.key_of(unmixed);
   }
-  /// Leaves out the last steps of the hash from now on, to be applied to all keys of a batch at
-  /// once. The field's keys, including its default, are then arguments of KeyHash::key_of().
-  /// Returns nothing if the keys do not come from a hash.
+  /// From now on the field gives hashes without their last steps. The caller turns them into keys
+  /// with KeyHash::key_of(), for all of a batch at once; this includes the default. Returns
+  /// std::nullopt if the keys do not come from a hash.
   std::optional<KeyHash> defer_hash();
 
   // Converts a text of a delimited file, such as CSV.
@@ -295,7 +297,7 @@ class KeyField {
   std::shared_ptr<const Vocabulary> vocabulary_;  // kVocabulary
   uint64_t unknown_buckets_ = 0;                  // numbered after the words of the vocabulary
   std::vector<double> boundaries_;                // kBuckets
-  bool exact_ = false;                            // kBuckets: the integers themselves are compared
+  bool exact_ = false;  // kBuckets: compares integers, not rounded to float
   MissingMarks missing_;
   std::optional<uint64_t> fallback_;
   std::optional<FloatField> number_;      // kNumber, kBuckets, kList

@@ -17,7 +17,8 @@ namespace downpour::data {
 /// Applies the ops of OpStage::kNumber in their order. Ignores other ops.
 class NumberOps {
  public:
-  /// Adds the steps of an op. Statistics that have to be learned must be known.
+  /// Adds the steps of an op. Statistics that are learned from the data, such as a mean, must be
+  /// filled in.
   void add(const TransformSpec& spec) {
     std::visit(
         [this]<typename Op>(const Op& op) {
@@ -133,8 +134,8 @@ class NumberOps {
         {.kind = Kind::kQuantile, .boundaries = {op.boundaries.begin(), op.boundaries.end()}});
   }
 
-  /// Returns where x lies among ascending boundaries: 0 at the first, 1 at the last, and linear
-  /// between neighbours, which are equally far apart in the result.
+  /// Returns where x lies among ascending boundaries: it maps the boundaries to evenly spaced
+  /// values from 0 to 1, and interpolates linearly between neighbours.
   static float quantile_of(float x, std::span<const float> boundaries) {
     if (boundaries.size() < 2 || !(x > boundaries.front())) return 0;
     if (x >= boundaries.back()) return 1;
@@ -145,9 +146,9 @@ class NumberOps {
   }
 
   /// Returns log(1 + x) for x > -1. u = 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2
-  /// atanh((m - 1) / (m + 1)), whose series is cut off where a term is below 2^-40. The part of x
-  /// that u has lost to rounding is added to the logarithm. Branch-free and without instructions
-  /// that only AVX-512 has, so that a loop of calls can be vectorized.
+  /// atanh((m - 1) / (m + 1)), whose series is cut off where a term is below 2^-40. A correction
+  /// adds the part of x that was lost when 1 + x was rounded to u. Branch-free and without
+  /// instructions that only AVX-512 has, so that a loop of calls can be vectorized.
   static float log1p_of(float x) {
     constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
     constexpr uint64_t kBias = 1024;
