@@ -153,6 +153,20 @@ TEST_CASE("explain shows both attempts at a shard whose first worker was killed"
   CHECK(holds(of_epoch, "applied once at every partition"));
 }
 
+TEST_CASE("explain does not show the lease of an evaluation as another attempt", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, 0, "", "");
+  const std::string job = dir / "job.toml";
+  REQUIRE(downpour(dir, {"train", job, "--quiet", "--set", "eval.holdout=0.2"}).status == 0);
+  const Ended told = downpour(dir, {"explain", "train.svm:10", "--run", dir / "runs/job"});
+  INFO(told.out + told.err);
+  REQUIRE(told.status == 0);
+  size_t ended = 0;
+  for (size_t at = 0; (at = told.out.find("finished the shard", at)) != std::string::npos; ++at)
+    ++ended;
+  CHECK(ended == 2);  // two epochs
+}
+
 TEST_CASE("explain reports what is wrong with a question about a record", "[integration]") {
   const ScratchDir dir;
   make_job(dir, 0, "", "");

@@ -81,8 +81,10 @@ std::string shard_line(const std::string& name, const Json& e, uint32_t term) {
         e.value("backup", false) ? " (a backup lease, because the first worker is slow)" : "");
   }
   if (name == "ended") {
-    return str(attempt, who(e), " finished the shard at ", at(e, term), ": ",
-               e.value("batches", 0U), " batches, ", e.value("read", uint64_t{0}), " records read");
+    const uint32_t batches = e.value("batches", 0U);
+    return str(attempt, who(e), " finished the shard at ", at(e, term), ": ", batches,
+               batches == 1 ? " batch, " : " batches, ", e.value("read", uint64_t{0}),
+               " records read");
   }
   if (name == "expired") return str(attempt, who(e), " was lost, at ", at(e, term));
   if (name == "revoked") return str(attempt, "revoked from ", who(e), ", at ", at(e, term));

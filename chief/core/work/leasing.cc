@@ -266,9 +266,7 @@ WorkEvent Leasing::end_shard(Turn& turn, const Member& member, uint32_t shard,
   if (pass_.trains()) policy_.drop_beyond(turn, {table_.epoch(), shard}, counts.batches);
   for (const Holder& holder : holders) pass_.note_idle(turn, holder.worker);
   pass_.add_ended(shard);
-  turn.log(turn.event("ended")
-               .add("epoch", table_.epoch())
-               .add("shard", shard)
+  turn.log(shard_event(turn, "ended", shard)
                .add("attempt", attempt)
                .add("worker", member.hello.index)
                .add("batches", counts.batches)
@@ -394,10 +392,16 @@ void Leasing::release_all(Turn& turn, const Member& member) {
   }
 }
 
+/// Begins an event of a shard. Names the purpose of the pass, unless it is training.
+JsonLine Leasing::shard_event(Turn& turn, const char* name, uint32_t shard) const {
+  JsonLine line = turn.event(name);
+  if (table_.purpose() != wire::Purpose::kTrain)
+    line.add("purpose", purpose_name(table_.purpose()));
+  return line.add("epoch", table_.epoch()).add("shard", shard);
+}
+
 void Leasing::log_expired(Turn& turn, const Member& member, uint32_t shard) {
-  turn.log(turn.event("expired")
-               .add("epoch", table_.epoch())
-               .add("shard", shard)
+  turn.log(shard_event(turn, "expired", shard)
                .add("attempt", table_.holder(shard, member.incarnation())->attempt)
                .add("worker", member.hello.index));
 }
@@ -420,10 +424,7 @@ void Leasing::revoke(Turn& turn, uint32_t shard, Incarnation worker) {
   const wire::Lease lease = table_.lease_of(shard, *holder);
   const Member* member = members_.find_worker(worker);
   if (member != nullptr) turn.send(*member, wire::LeaseRevoked{lease});
-  JsonLine line = turn.event("revoked")
-                      .add("epoch", lease.shard.epoch)
-                      .add("shard", shard)
-                      .add("attempt", lease.attempt);
+  JsonLine line = shard_event(turn, "revoked", shard).add("attempt", lease.attempt);
   if (member != nullptr) line.add("worker", member->hello.index);
   turn.log(line);
   table_.release(shard, worker);
@@ -496,9 +497,7 @@ void Leasing::revoke_idle(Turn& turn, bool stalled) {
       continue;
     }
     defended(Defence::kChiefLeaseIdle);
-    turn.log(turn.event("idle")
-                 .add("epoch", table_.epoch())
-                 .add("shard", held.shard)
+    turn.log(shard_event(turn, "idle", held.shard)
                  .add("attempt", table_.holder(held.shard, held.worker)->attempt));
     revoke(turn, held.shard, held.worker);
   }

@@ -95,6 +95,7 @@ class Leasing {
   void hand_over(Turn& turn, const Member& member, wire::Lease lease, bool backup,
                  wire::LeaseGrant& grant);
   void log_lease(Turn& turn, const Member& member, const wire::Lease& lease, bool backup);
+  JsonLine shard_event(Turn& turn, const char* name, uint32_t shard) const;
   void log_expired(Turn& turn, const Member& member, uint32_t shard);
   WorkEvent end_shard(Turn& turn, const Member& member, uint32_t shard,
                       const wire::ShardCounts& counts);
