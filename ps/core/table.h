@@ -51,8 +51,8 @@ struct SnapshotMemory {
 ///
 /// Keys are little-endian uint64. Keys, values and gradients may lie at any address. Values and
 /// gradients are stored variable by variable, each as [keys, dim] floats. For a dense variable they
-/// are the blocks of the keys, one after the other. One thread may use the table. A pull allocates
-/// nothing, nor does an apply that makes no row.
+/// are the blocks of the keys, one after the other. Only one thread may use the table. A pull
+/// allocates nothing, nor does an apply that makes no row.
 class Table final {
  public:
   /// `index_salt`: see RowIndex. No output of the table depends on it.
@@ -66,8 +66,9 @@ class Table final {
   TableId id() const { return id_; }
   const TableSpec& spec() const { return spec_; }
 
-  /// Returns whether every key is valid (of a dense variable: an existing block; of an embedding:
-  /// any) and its partition p has owned[p] != 0. Check it before pull() and apply().
+  /// Returns true if every key is valid and its partition p is owned (owned[p] != 0). A key of a
+  /// dense variable is valid if the block exists; every key of an embedding is valid. Check it
+  /// before pull() and apply().
   bool keys_in(const void* keys, size_t n, const uint8_t* owned) const;
   /// Number of floats of values or gradients for these keys. The keys must have passed keys_in().
   uint64_t value_floats(const void* keys, size_t n) const;

@@ -63,9 +63,10 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Opens a port. A port with keys is tested with a random key. Errors: kUnavailable (port in use,
-  /// or no answer to the test), kCannotCreate (ipc path), kConfig (address), kPermission (the
-  /// system does not allow to listen, or the test was accepted).
+  /// Opens a port. A port with keys is tested: it must refuse a connection with a random key.
+  /// Errors: kUnavailable (port in use, or no answer to the test), kCannotCreate (ipc path),
+  /// kConfig (address), kPermission (the system does not allow listening, or the port accepted the
+  /// random key).
   virtual Result<PortId> bind(const std::string& endpoint) = 0;
   /// Returns the address that others connect to: wildcards are resolved, and it contains the key of
   /// this process if it has one.

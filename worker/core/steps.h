@@ -122,7 +122,7 @@ class Steps {
   bool handle_gap(Slot& slot, uint32_t watermark, WorkerEffects& fx);
   void slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx);
 
-  // Until a refused request is repeated.
+  // Delay before a refused request is repeated.
   static constexpr int64_t kRegroupDelayNs = 50 * kMillisecond;
 
   const WorkerConfig& config_;

@@ -35,8 +35,8 @@ class WorkerCore {
   /// Sets the number of shards to read at the same time. In synchronous training the core raises it
   /// to twice the number of replicas.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
-  /// Return true while on_batch() may be called: for at least one shard, or for the shard of this
-  /// shard read.
+  /// wants_batch() returns true while on_batch() may be called for some shard; wants_batch_of(),
+  /// while it may be called for the shard of this shard read.
   bool wants_batch() const { return steps_.wants_batch(); }
   bool wants_batch_of(uint64_t shard_read) const { return steps_.wants_batch_of(shard_read); }
   /// Returns true if some shard is being read.

@@ -36,10 +36,11 @@ class Moves {
   }
   const Counts& counts() const { return counts_; }
 
-  /// Marks the cores of a ps process as leaving, so that their partitions move away, and returns
-  /// false. If the process holds partitions that cannot move, marks nothing. Then it returns true
-  /// if the job must stop, or false if a silent ps may still return or some partition has no live
-  /// owner; the ps repeats its request.
+  /// Marks the cores of a ps process as leaving, so that their partitions move away. Marks nothing
+  /// if the process holds partitions that cannot move. Returns true if the job must stop, because
+  /// no other ps can take the partitions. Returns false if the departure has begun, or if it cannot
+  /// be decided yet because a silent ps may return or some partition has no live owner; the ps then
+  /// repeats its request.
   [[nodiscard]] bool begin_leaving(Turn& turn, const Member& member);
   /// Withdraws all departures if no live ps stays, because no ps could then receive the partitions.
   void check_leaving();
@@ -73,8 +74,9 @@ class Moves {
   /// Forgets the load of a core that is lost. Returns true if the current move cannot continue
   /// without it.
   bool forget_ps(PsKey ps);
-  /// Call when a core that was lost has returned and still owns `found` partitions. Lets it serve
-  /// those of a move that was cancelled in the meantime.
+  /// Call when a core that was lost has returned and still owns `found` partitions. If a move from
+  /// this core was cancelled while the core was lost, the next view confirms the core as the owner
+  /// of the frozen partitions, so that it serves them again.
   void on_ps_returned(PsKey ps, uint32_t found);
 
  private:

@@ -126,15 +126,16 @@ class Lifecycle {
   void note_steps() { pass_.note_steps(step_base()); }
   void check_idle_leases(Turn& turn);
   /// Publishes the floor of bounded staleness to all workers if it has risen, because of a report
-  /// or because a lease has ended. Must be called after the event's changes of clocks and leases.
+  /// or because a lease has ended. Call it at the end of every event, after clocks and leases have
+  /// changed.
   void raise_floor(Turn& turn);
   /// Returns true if some ps has not answered a Commit within the time limit, and forgets the
   /// Commit. The caller must then restore all partitions from the newest checkpoint.
   bool step_overdue(const Turn& turn) {
     return step_commits_.drop_overdue(turn, checkpoints_.under_way());
   }
-  /// Commits the step that all ps have staged, if there is one. Must be called after the event's
-  /// changes of leases and reports.
+  /// Commits the step that all ps have staged, if there is one. Call it at the end of every event,
+  /// after leases and reports have changed.
   void commit_step(Turn& turn);
   /// Sends the floor to one worker. Called for each heartbeat and each grant, because a message may
   /// have been lost, and because a worker that hears nothing discards what it has pulled.

@@ -21,7 +21,7 @@ struct Holder {
   Incarnation worker{};
   uint32_t attempt = 0;
   uint32_t first_batch = 0;
-  uint32_t batches_acked = 0;  // the first batch, or the highest number reported
+  uint32_t batches_acked = 0;  // highest number reported; at first `first_batch`
   uint64_t bytes_done = 0;
   uint64_t granted_order = 0;  // ascends with every lease
   int64_t granted_ns = 0;
@@ -35,7 +35,7 @@ struct ShardEntry {
   std::vector<Holder> holders;  // kLeased: one worker, or two with a backup lease; otherwise empty
   uint32_t attempt = 0;         // number of the newest lease, starting at 1
   uint32_t first_batch = 0;     // hint for the next lease
-  uint32_t batches_acked = 0;   // the same, over all leases since it was reopened
+  uint32_t batches_acked = 0;   // highest number of all leases since it was reopened
   uint32_t failures = 0;        // failed attempts in a row without progress
   uint32_t failed_batch = 0;    // batch of the newest failure
   bool begun = false;           // some partition may have begun it
@@ -59,7 +59,7 @@ class LeaseTable {
 
   /// Divides the shards into `count` streams (stream_of[shard] < count), before the first lease.
   /// One worker at a time reads a stream. A stream belongs to a worker from the worker's first
-  /// lease on it until the worker releases a lease and holds no other, or until leave() is called.
+  /// lease on it until the worker releases its last lease on any shard, or until leave() is called.
   /// A stream whose shards end stays with its worker.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
   /// Deals the shards to `count` replicas in turn, before the first lease: shard s belongs to
@@ -73,13 +73,14 @@ class LeaseTable {
   /// holds; the first open shard of a replica that no worker holds, if this worker holds fewer than
   /// `replicas_max` or the replica has waited for kReplicaWaitNs; a second shard of a replica that
   /// this worker holds, so that it can read ahead. A worker may hold one replica more than
-  /// `replicas_max` if give_away() has moved it there. A worker that holds more than `replicas_max`
-  /// and has no lease on one of its replicas gives up this replica, and gets no lease.
+  /// `replicas_max` if give_away() has moved it there. If the worker holds more than `replicas_max`
+  /// replicas, and has no lease on one of them that has an open shard, it loses this replica, and
+  /// the call grants nothing.
   std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
                                               uint32_t replicas_max);
-  /// Takes replicas from workers that have not requested their first open shard for kReplicaWaitNs.
-  /// Returns the leased shards of these replicas. The caller must revoke them, so that any worker
-  /// may take the replicas. Must be called regularly: it measures the wait.
+  /// Takes away each replica whose worker has not requested its first open shard for
+  /// kReplicaWaitNs. Returns the leased shards of these replicas. The caller must revoke them, so
+  /// that any worker may take the replicas. Must be called regularly: it measures the wait.
   std::vector<uint32_t> neglected(int64_t now_ns);
   /// Returns the first shard of a replica that has not ended; none if all have ended.
   std::optional<uint32_t> first_open_of(uint32_t replica) const;

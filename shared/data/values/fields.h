@@ -112,7 +112,7 @@ class FloatField {
   /// Returns whether finite values are taken unchanged.
   bool is_plain() const { return plain_; }
   /// Moves the ops out of the field, to be applied to all values of a batch at once. Afterwards the
-  /// field takes values unchanged, including its default. Returns std::nullopt, and changes
+  /// field writes values, and its default, without the ops. Returns std::nullopt, and changes
   /// nothing, if there are no ops, if their result can be infinite or NaN, or if the field is a
   /// target with a range.
   std::optional<NumberOps> defer_ops();
@@ -170,8 +170,8 @@ class KeyField {
   static Result<KeyField> make_list(const FieldContext& context, const FieldSpec& spec);
 
   const std::string& name() const { return name_; }
-  /// Returns true if a record has a variable number of keys: if the field has any length, if a text
-  /// is split into words, or if unknown words are dropped.
+  /// Returns true if a record has a variable number of keys: if the shape of the field is [-1], if
+  /// a text is split into words, or if unknown words are dropped.
   bool is_bag() const { return list_ || drops_ || tokens_; }
   /// Returns true if this is a float32 field with one fixed key (the hash of its name) whose value
   /// is the number.
@@ -188,9 +188,9 @@ class KeyField {
     const uint64_t unmixed = unmixed_hash_string(text);
     return deferred_ ? unmixed : hash_.key_of(unmixed);
   }
-  /// From now on the field gives hashes without their last steps. The caller turns them into keys
-  /// with KeyHash::key_of(), for all of a batch at once; this includes the default. Returns
-  /// std::nullopt if the keys do not come from a hash.
+  /// From now on the field gives unmixed hashes instead of keys, also for its default. The caller
+  /// turns the hashes of a whole batch into keys with KeyHash::key_of(). Returns std::nullopt if
+  /// the keys do not come from a hash.
   std::optional<KeyHash> defer_hash();
 
   // Converts a text of a delimited file, such as CSV.
