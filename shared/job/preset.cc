@@ -534,11 +534,20 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   const bool numbers = std::ranges::any_of(facts.fields, [&](const FieldSpec& field) {
     return field.name != target && is_quantile(field);
   });
+  // Such as users and items, of which the pairs matter.
+  const bool two_ids = categories && !numbers && facts.classes <= 2 && facts.fields.size() == 3 &&
+                       !traits_of(facts.format).own_columns;
   job.train.batch_size = facts.records_estimated > kManyRecords / 10 ? 512 : 256;
   const bool sparse_lines = has_sparse_lines(facts.format);
   if (facts.classes > 2 && !categories && !numbers && !sparse_lines) {
     job.model.preset = "softmax_mlp";
     options.units = {128, facts.classes};
+  } else if (two_ids) {
+    job.model.preset = "factorization_machine";
+    if (facts.classes == 0) options.loss = "squared";
+    if (facts.classes == 2) options.offset = Learned{.open = true};
+    options.own_optimizer = true;
+    job.train.reduction = "sum";
   } else if (categories || numbers || facts.classes != 2) {
     job.model.preset = "wide_deep";
     options.bins = 16;

@@ -15,9 +15,67 @@ namespace {
 constexpr std::array kTargetNames = {"label",   "labels",   "target", "click",
                                      "clicked", "is_click", "class",  "y"};
 
+// Names of columns whose integers are ids: last words, and whole names.
+constexpr std::array kIdWords = {"id",  "ids",     "uid",      "userid", "itemid", "movieid",
+                                 "zip", "zipcode", "postcode", "sku",    "isbn"};
+constexpr std::array kIdNames = {"user", "item", "movie", "product", "customer", "index", "row"};
+// Last words of the names of columns that have a moment.
+constexpr std::array kTimeWords = {"timestamp", "datetime", "date", "time", "ts"};
+// Last words of the names of targets that are numbers, also if all of them are small integers.
+constexpr std::array kNumberWords = {"rating", "ratings", "stars", "score", "count", "price"};
+
+constexpr double kEarliestTime = 1e7;  // 19990101 as a number, or 1970 in seconds
+
 std::string lower(std::string text) {
   for (char& c : text) c = char(std::tolower(uint8_t(c)));
   return text;
+}
+
+/// Returns the last word of a name in lower case: "id" for "user_id", "UserId" and "user id".
+std::string last_word(const std::string& name) {
+  size_t begin = name.size();
+  while (begin > 0 && std::isalpha(uint8_t(name[begin - 1]))) {
+    --begin;
+    const bool camel =
+        std::isupper(uint8_t(name[begin])) && begin > 0 && std::islower(uint8_t(name[begin - 1]));
+    if (camel) break;
+  }
+  return lower(name.substr(begin));
+}
+
+template <typename Words>
+bool ends_in(const std::string& name, const Words& words) {
+  return std::ranges::find(words, last_word(name)) != words.end();
+}
+
+bool names_ids(const std::string& name) {
+  return ends_in(name, kIdWords) || std::ranges::find(kIdNames, lower(name)) != kIdNames.end();
+}
+
+bool is_integer(double x) { return x == std::floor(x); }
+
+/// Returns true if all cells differ, as far as they were tracked.
+bool all_differ(const Column& column) {
+  if (column.cells < kFewestToJudge) return false;
+  if (column.is_numeric()) {
+    return std::set<double>(column.numbers.begin(), column.numbers.end()).size() ==
+           column.numbers.size();
+  }
+  return column.texts.size() == std::min(column.cells, kDistinctMax) &&
+         std::ranges::all_of(column.texts, [](const auto& text) { return text.second == 1; });
+}
+
+/// Returns true for texts such as "2026-11-26", "26/11/2026" and "14:05:00".
+bool is_moment(const std::string& text) {
+  return text.find_first_of("0123456789") != std::string::npos &&
+         text.find_first_of("-/:") != std::string::npos;
+}
+
+bool has_moments(const Column& column) {
+  if (column.is_numeric())
+    return std::ranges::all_of(column.numbers, [](double x) { return x >= kEarliestTime; });
+  return !column.texts.empty() &&
+         std::ranges::all_of(column.texts, [](const auto& text) { return is_moment(text.first); });
 }
 
 /// Numbers become their quantiles, so that outliers and long tails do no harm. A missing value
@@ -72,8 +130,32 @@ size_t target_rank(const std::string& name) {
   return found == kTargetNames.end() ? kNoTargetName : size_t(found - kTargetNames.begin());
 }
 
+ColumnUse use_of(const std::string& name, const Column& column) {
+  if (ends_in(name, kTimeWords) && has_moments(column)) return ColumnUse::kTime;
+  if (column.is_numeric()) {
+    if (!names_ids(name) || !std::ranges::all_of(column.numbers, is_integer))
+      return ColumnUse::kValues;
+    return all_differ(column) ? ColumnUse::kUnique : ColumnUse::kIds;
+  }
+  return !column.is_text() && all_differ(column) ? ColumnUse::kUnique : ColumnUse::kValues;
+}
+
+std::string_view why_left_out(ColumnUse use) {
+  switch (use) {
+    case ColumnUse::kValues:
+    case ColumnUse::kIds:
+      return "";
+    case ColumnUse::kTime:
+      return "a time";
+    case ColumnUse::kUnique:
+      return "another value in each record";
+  }
+  return "";
+}
+
 FieldSpec field_of(const std::string& name, const Column& column) {
-  if (column.is_numeric()) return numeric_field(name, column);
+  if (column.is_numeric() && use_of(name, column) != ColumnUse::kIds)
+    return numeric_field(name, column);
   FieldSpec field{
       .name = name, .type = FieldType::kString, .fallback = "", .transform = {ops::Hash{}}};
   if (column.is_text()) field.shape = {-1};
@@ -84,8 +166,8 @@ std::optional<FieldSpec> id_field_of(const std::string& name, const Column& colu
   constexpr size_t kFewest = 3, kMost = 256, kRepeats = 5;
   const size_t values = column.texts.size();
   const bool repeated = values >= kFewest && values <= kMost && values * kRepeats <= column.cells;
-  const auto is_integer = [](double x) { return x == std::floor(x); };
-  if (!column.is_numeric() || !repeated || !std::ranges::all_of(column.numbers, is_integer))
+  if (!column.is_numeric() || !repeated || !std::ranges::all_of(column.numbers, is_integer) ||
+      use_of(name, column) == ColumnUse::kIds)
     return std::nullopt;
   return FieldSpec{.name = name + "_id",
                    .column = name,
@@ -111,6 +193,11 @@ size_t choose_target(const std::vector<std::string>& names, const std::vector<Co
       why = "the first column, 0 or 1";
       return 0;
     }
+  }
+  for (size_t i = columns.size(); i-- > 0;) {
+    if (use_of(names[i], columns[i]) != ColumnUse::kValues) continue;
+    why = i + 1 == columns.size() ? "the last column" : "the last column that is no id and no time";
+    return i;
   }
   why = "the last column";
   return columns.size() - 1;
@@ -138,6 +225,7 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
   uint32_t classes = 2;
   if (column.is_numeric()) {
     classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
+    if (classes > 2 && ends_in(target.name, kNumberWords)) classes = 0;
     if (classified || (target.loss.empty() && classes > 2)) field.type = FieldType::kInt64;
   } else if (!column.texts.empty()) {
     field.type = FieldType::kString;

@@ -18,6 +18,7 @@ namespace downpour::data {
 
 constexpr size_t kDistinctMax = 2'000;  // distinct texts tracked per column
 constexpr size_t kClassesMax = 1'000;
+constexpr size_t kFewestToJudge = 20;  // cells that say that all of a column differ
 
 /// Statistics of the cells of a column.
 struct Column {
@@ -31,9 +32,12 @@ struct Column {
   void add_text(const std::string& text, std::optional<double> number);
   void add_number(double number);
   bool is_numeric() const { return numeric && !numbers.empty(); }
+  /// Returns true for texts of several words that are seldom repeated.
   bool is_text() const {
-    return !is_numeric() && cells > 0 && words > 4 * cells &&
-           texts.size() * 2 > std::min(cells, kDistinctMax);
+    const size_t tracked = std::min(cells, kDistinctMax);
+    const bool differ = texts.size() == tracked && cells >= kFewestToJudge;
+    return !is_numeric() && cells > 0 && texts.size() * 2 > tracked &&
+           (words > 4 * cells || (differ && words >= 2 * cells));
   }
 };
 
@@ -43,8 +47,20 @@ uint32_t classes_of(const std::set<double>& values, size_t records);
 /// Returns "binary", "10 classes" or "regression".
 std::string said(uint32_t classes);
 
-/// Returns the field for a column: quantiles of numbers, hashed texts, or bags of words for long
-/// texts.
+/// What a column that is not the target is good for.
+enum class ColumnUse : uint8_t {
+  kValues,
+  kIds,     // its integers are names, such as a user's number
+  kTime,    // a moment: no later record has the same
+  kUnique,  // ids or texts of one word, another one in each record
+};
+/// Decides by the name and the values.
+ColumnUse use_of(const std::string& name, const Column& column);
+/// Returns why a column is left out, for example "a time"; empty if it is not.
+std::string_view why_left_out(ColumnUse use);
+
+/// Returns the field for a column: quantiles of numbers, hashed texts and ids, or bags of words for
+/// long texts.
 FieldSpec field_of(const std::string& name, const Column& column);
 /// Returns a second field for an integer column with few values: the same values as ids. None for
 /// another column. The field's name is "NAME_id".
@@ -67,7 +83,8 @@ bool names_target(const std::vector<Roles::Target>& targets, const std::string& 
 std::string no_target(bool known, std::string_view part);
 /// Makes `field` that of a sample weight, if the job has one of this name.
 void take_weight(const Roles& roles, FieldSpec& field);
-/// Returns the index of the column to predict, if the job names none. `why` gets the reason.
+/// Returns the index of the column to predict, if the job names none. `why` gets the reason. Ids,
+/// times and row numbers are chosen only by their name.
 size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
                      bool header, std::string& why);
 /// Adds the field of a target to `facts`. The first call sets the target and its number of classes.

@@ -76,6 +76,7 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
     return std::nullopt;
   FieldSpec field{.name = name};
   if (!member.list) {
+    if (!why_left_out(use_of(name, member.column)).empty()) return std::nullopt;
     field = field_of(name, member.column);
     field.shape.clear();  // a text is one string, not a bag of words
     if (member.lines == lines) field.fallback.reset();

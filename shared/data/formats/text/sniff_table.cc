@@ -221,28 +221,38 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   }
 
   std::set<std::string> marks;
+  std::string left_out;
   size_t numeric = 0, categorical = 0, text = 0;
   for (size_t i = 0; i < width; ++i) {
     for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
     // Nothing is known about a column without values.
     const std::string& name = facts.columns[i];
     if (names_target(targets, name) || columns[i].cells == 0) continue;
+    // pandas writes an index without a name.
+    const ColumnUse use = use_of(facts.header && rows[0][i].empty() ? "index" : name, columns[i]);
+    if (const std::string_view why_not = why_left_out(use);
+        !why_not.empty() && std::ranges::count(file.roles().weights, name) == 0) {
+      left_out += str(left_out.empty() ? "; left out: " : ", ", name, " (", why_not, ")");
+      continue;
+    }
     facts.fields.push_back(field_of(name, columns[i]));
     take_weight(file.roles(), facts.fields.back());
     if (facts.fields.back().transform.empty()) continue;
     if (auto ids = id_field_of(name, columns[i]); ids && !is_column(ids->name))
       facts.fields.push_back(*std::move(ids));
-    (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
+    const bool is_number = columns[i].is_numeric() && use != ColumnUse::kIds;
+    (is_number ? numeric : columns[i].is_text() ? text : categorical) += 1;
   }
   facts.missing.assign(marks.begin(), marks.end());
   for (const Roles::Target& target : targets) {
     const auto i = size_t(std::ranges::find(facts.columns, target.name) - facts.columns.begin());
     describe_target(target, columns[i], facts, note);
   }
-  facts.reason = str(
-      traits_of(facts.format).name, facts.header ? " with header" : " without header", ": ",
-      numeric, " numeric, ", categorical, " categorical", text > 0 ? str(", ", text, " text") : "",
-      " columns; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
+  facts.reason =
+      str(traits_of(facts.format).name, facts.header ? " with header" : " without header", ": ",
+          numeric, " numeric, ", categorical, " categorical",
+          text > 0 ? str(", ", text, " text") : "", " columns; target \"", facts.target, "\" (",
+          why, "; ", said(facts.classes), note, ")", left_out);
   return facts;
 }
 

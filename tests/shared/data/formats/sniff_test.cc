@@ -141,32 +141,32 @@ TEST_CASE("sniff: of several names that targets have, the most usual one is the 
 
 TEST_CASE("sniff: targets and weights that a job names are declared without transforms", "[data]") {
   const ScratchDir dir;
-  std::string table = "x,price,w,label\n", lines;
+  std::string table = "x,kind,w,label\n", lines;
   for (int i = 0; i < 100; ++i) {
     table += str(i, ",", i % 10, ",", i, ".5,", i % 2, "\n");
-    lines += str("{\"x\": ", i, ", \"price\": ", i % 10, ", \"w\": ", i, ".5, \"label\": ", i % 2,
-                 "}\n");
+    lines +=
+        str("{\"x\": ", i, ", \"kind\": ", i % 10, ", \"w\": ", i, ".5, \"label\": ", i % 2, "}\n");
   }
-  const Roles roles{.targets = {{"price", ""}, {"absent", ""}}, .weights = {"w"}};
+  const Roles roles{.targets = {{"kind", ""}, {"absent", ""}}, .weights = {"w"}};
   for (const std::string& path : {dir.write("f.csv", table), dir.write("f.jsonl", lines)}) {
     CAPTURE(path);
     const FileFacts facts = sniff(path, {}, roles).value();
-    CHECK(facts.target == "price");
+    CHECK(facts.target == "kind");
     CHECK(facts.classes == 10);
-    CHECK_THAT(facts.reason, Contains("target \"price\" (by the job; 10 classes)"));
+    CHECK_THAT(facts.reason, Contains("target \"kind\" (by the job; 10 classes)"));
     std::map<std::string, size_t> transforms;
     for (const FieldSpec& field : facts.fields) transforms[field.name] = field.transform.size();
     CHECK(transforms["x"] == 1);
     CHECK(transforms["label"] == 1);  // an input now
-    CHECK(transforms.contains("price"));
-    CHECK(transforms["price"] == 0);
-    CHECK_FALSE(transforms.contains("price_id"));
+    CHECK(transforms.contains("kind"));
+    CHECK(transforms["kind"] == 0);
+    CHECK_FALSE(transforms.contains("kind_id"));
     CHECK(transforms.contains("w"));
     CHECK(transforms["w"] == 0);
     CHECK(sniff(path, {}, {.targets = {{"absent", ""}}}).value().target == "label");
     const auto type_with = [&](const char* loss) {
-      const auto fields = sniff(path, {}, {.targets = {{"price", loss}}}).value().fields;
-      return std::ranges::find(fields, "price", &FieldSpec::name)->type;
+      const auto fields = sniff(path, {}, {.targets = {{"kind", loss}}}).value().fields;
+      return std::ranges::find(fields, "kind", &FieldSpec::name)->type;
     };
     CHECK(type_with("softmax_cross_entropy") == FieldType::kInt64);
     CHECK(type_with("squared") == FieldType::kFloat32);
@@ -276,6 +276,47 @@ TEST_CASE("sniff: numbers become quantiles, and integers with few values also id
   CHECK(field_of(sniffed, "c1").fallback == "5");  // the median of 0, 1, ... 9
   CHECK(field_of(sniffed, "c1_id").column == "c1");
   CHECK(field_of(sniffed, "c1_id").transform == std::vector<TransformSpec>{ops::Hash{}});
+}
+
+TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither target nor field",
+          "[data]") {
+  const ScratchDir dir;
+  const auto facts_of = [&](const std::string& header, const auto& row) {
+    std::string text = header + "\n";
+    for (int i = 0; i < 200; ++i) text += row(i) + "\n";
+    return sniff(dir.write("f.csv", text)).value();
+  };
+  const auto has = [](const FileFacts& facts, const std::string& name) {
+    return std::ranges::count(facts.fields, name, &FieldSpec::name) > 0;
+  };
+  // As MovieLens writes ratings.
+  const FileFacts ratings = facts_of("userId,movieId,rating,timestamp", [](int i) {
+    return str(1 + i % 31, ",", 10 + i % 17, ",", 1 + i % 5, ",", 964982703 + 60 * i);
+  });
+  CHECK(ratings.target == "rating");
+  CHECK(ratings.classes == 0);  // a number, although it has few values
+  CHECK_FALSE(has(ratings, "timestamp"));
+  for (const char* name : {"userId", "movieId"}) {
+    CHECK(field_of(ratings, name).type == FieldType::kString);
+    CHECK(field_of(ratings, name).transform == std::vector<TransformSpec>{ops::Hash{}});
+    CHECK_FALSE(has(ratings, std::string(name) + "_id"));
+  }
+  CHECK_THAT(ratings.reason, Contains("left out: timestamp (a time)"));
+  CHECK_THAT(ratings.reason, Contains("the last column that is no id and no time"));
+  // An index, a key and a date.
+  const FileFacts sales = facts_of(",order_id,note,title,date,zip,amount", [](int i) {
+    return str(i, ",", 5000 - i, ",n", i, ",a thing ", i, ",2026-0", 1 + i % 9, "-01,",
+               10115 + i % 20, ",", i * 0.37);
+  });
+  CHECK(sales.target == "amount");
+  for (const char* name : {"c1", "order_id", "note", "date"}) CHECK_FALSE(has(sales, name));
+  CHECK(field_of(sales, "title").is_bag());  // several words
+  CHECK(field_of(sales, "zip").type == FieldType::kString);
+  // A duration is no time, and a column of different numbers without such a name is a field.
+  const FileFacts trips =
+      facts_of("time,x,y", [](int i) { return str(i % 90, ",", i, ",", i * 2); });
+  CHECK(has(trips, "time"));
+  CHECK(has(trips, "x"));
 }
 
 TEST_CASE(
