@@ -67,7 +67,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
   if (job.data.shard_records > 0)
     return std::max<uint64_t>(saturating_multiply(job.data.shard_records, record) / joined, 1);
   const auto batches = [&](uint64_t count) {
-    return saturating_multiply(saturating_multiply(record, job.train.batch_size), count);
+    return saturating_multiply(saturating_multiply(record, job.train.part_records()), count);
   };
   const uint64_t wanted = job.data.program.empty() ? kShardsWanted : kProgramShardsWanted;
   const uint64_t shard =
@@ -124,7 +124,7 @@ Result<void> check_mix(const plan::ShardMap& shards) {
 /// Returns the number of records in a piece of a program. If the program is read whole, this is its
 /// number of records, or 0 if that is not known.
 Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool training) {
-  const uint64_t batch = job.train.batch_size, records = source.records,
+  const uint64_t batch = job.train.part_records(), records = source.records,
                  few = kBatchesPerShardMin * batch, many = kBatchesPerShardMax * batch;
   const uint64_t fewest = records / kPiecesMax + 1;
   const bool stream = data::is_stream(source);
@@ -205,10 +205,10 @@ Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) 
   const auto compressed = [&](uint64_t text) { return uint64_t(double(text) / *ratio); };
   if (job.data.shard_records == 0 && file.bytes <= compressed(kWholeFileMax)) return {};
   DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, file.path));
-  const uint64_t wanted =
-      job.data.shard_records > 0
-          ? job.data.shard_records * record
-          : std::max(kBatchesPerShardMin * job.train.batch_size * record, compressed(kFilePiece));
+  const uint64_t wanted = job.data.shard_records > 0
+                              ? job.data.shard_records * record
+                              : std::max(kBatchesPerShardMin * job.train.part_records() * record,
+                                         compressed(kFilePiece));
   if (wanted > compressed(kFilePieceMax)) return {};
   const uint64_t pieces =
       std::min((file.bytes + wanted - 1) / std::max<uint64_t>(wanted, 1), kPiecesMax);

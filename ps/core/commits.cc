@@ -6,6 +6,23 @@
 #include "shared/base/defence.h"
 
 namespace downpour::ps {
+namespace {
+
+/// Returns what a replica adds to the divisor of a step.
+double divisor_of(StepDivisor divisor, const StagedReplica& staged) {
+  switch (divisor) {
+    case StepDivisor::kNone:
+      return 0;
+    case StepDivisor::kWeight:
+      return staged.pushes.front().metrics.empty() ? 0
+                                                   : staged.pushes.front().metrics.front().weight;
+    case StepDivisor::kRecords:
+      return staged.records;
+  }
+  return 0;
+}
+
+}  // namespace
 
 /// Returns the step that all owned partitions apply next; 0 if they differ, or if there are none.
 uint64_t Commits::next_step() const {
@@ -134,8 +151,7 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
   for (const wire::StepPart& part : commit.parts) {
     replicas.push_back(stage_.find(part.replica));
     const StagedReplica& staged = *replicas.back();
-    if (config_.steps->mean && !staged.pushes.front().metrics.empty())
-      divisor += staged.pushes.front().metrics.front().weight;
+    divisor += divisor_of(config_.steps->divisor, staged);
   }
   const Piece& sum = sum_.of(replicas, divisor);
   if (Result<void> room = memory_.make_room({sum}); !room) {

@@ -64,11 +64,18 @@ struct PlanExtent {
   uint32_t shards = UINT32_MAX;  // of each epoch
 };
 
+/// What divides the sum of a step's gradients.
+enum class StepDivisor : uint8_t {
+  kNone,
+  kWeight,   // the weight of the step's records
+  kRecords,  // their number: the gradients are changes of replicas that have trained alone
+};
+
 /// Synchronous training: a step applies one batch of each replica.
 struct StepRules {
   uint32_t replicas = 1;
   uint32_t backups = 0;  // replicas that a step may leave out
-  bool mean = false;     // divide the sum of the gradients by the weight of the records
+  StepDivisor divisor = StepDivisor::kNone;
   /// Returns the number under which the batch of a push is staged: of its replica. With backups it
   /// is the shard, because a shard may pass to another replica: two workers that compute the same
   /// batch then stage it once.

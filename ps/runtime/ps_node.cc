@@ -27,9 +27,12 @@ PlanExtent extent_of(const Job& job, const wire::Welcome& welcome) {
 
 std::optional<StepRules> steps_of(const Job& job) {
   if (!job.train.replicas) return std::nullopt;
+  const bool mean = job.train.reduction == "mean";
   return StepRules{.replicas = uint32_t(*job.train.replicas),
                    .backups = job.train.backups,
-                   .mean = job.train.reduction == "mean"};
+                   .divisor = traits_of(job.train.mode).has_rounds ? StepDivisor::kRecords
+                              : mean                               ? StepDivisor::kWeight
+                                                                   : StepDivisor::kNone};
 }
 
 }  // namespace

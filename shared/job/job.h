@@ -306,6 +306,15 @@ struct WarmStartSpec {
 constexpr uint32_t kEpochsMax = 1'000'000;  // with `steps`, this number means no limit
 constexpr uint32_t kBatchSizeMax = 1 << 20;
 
+/// Returns the defaults of `train.outer`. SGD with rate 1 sets the variables to the mean of the
+/// replicas' variables. The settings of momentum are those of DiLoCo (Douillard et al. 2023).
+inline OptimizerSpec outer_defaults(OptimizerType type) {
+  OptimizerSpec spec = optimizer_defaults(type);
+  spec.learning_rate = type == OptimizerType::kSgd ? 1.0F : 0.7F;
+  spec.nesterov = type == OptimizerType::kMomentum;
+  return spec;
+}
+
 struct TrainSpec {
   uint32_t epochs = 1;           // kEpochsMax if only `steps` is given
   uint64_t steps = 0;            // batches, over all epochs; 0: no limit
@@ -322,6 +331,11 @@ struct TrainSpec {
   std::optional<uint64_t> replicas;
   // Replicas that a step may leave out, because their batches come late. 0 in modes without steps.
   uint32_t backups = 0;
+  // Batches that a replica trains alone in a round. Only in modes that have the key; then it is
+  // set.
+  std::optional<uint64_t> sync_every;
+  // Applies the mean of the replicas' changes at the end of a round.
+  OptimizerSpec outer = outer_defaults(OptimizerType::kSgd);
   // Most batches that a worker has taken from its readers and that are not yet applied everywhere.
   uint32_t in_flight = 2;
   CheckpointSpec checkpoint;
@@ -330,6 +344,9 @@ struct TrainSpec {
   // "stop", or "skip": leave out and count a batch whose loss or gradient is not finite.
   std::string on_nan = "stop";
   bool operator==(const TrainSpec&) const = default;
+  /// Returns the number of records of a part: of a batch, or of all batches of a replica's round. A
+  /// part has one batch id.
+  uint32_t part_records() const { return uint32_t(batch_size * sync_every.value_or(1)); }
 };
 
 /// Ends training when the evaluation loss stops improving.

@@ -72,7 +72,8 @@ class Printer {
               : value.steps > 0 ? str(value.steps)
                                 : "\"epoch\"");
   }
-  void optional_number(const char* name, const std::optional<uint64_t>& value, double /*max*/) {
+  void optional_number(const char* name, const std::optional<uint64_t>& value, double /*max*/,
+                       std::initializer_list<const char*> /*unavailable*/ = {}) {
     if (value) add(name, str(*value));
   }
   void reals(const char* name, const std::vector<double>& value) {

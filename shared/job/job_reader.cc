@@ -150,9 +150,14 @@ class Reader : private TableReader {
     if (node != nullptr && read_real(*node, name, read)) value = read;
   }
 
-  void optional_number(const char* name, std::optional<uint64_t>& value, double max) {
+  /// `unavailable`: words that are known but not implemented.
+  void optional_number(const char* name, std::optional<uint64_t>& value, double max,
+                       std::initializer_list<const char*> unavailable = {}) {
     uint64_t read = 0;
     const TomlNode* node = take(name);
+    if (node != nullptr && node->kind == Kind::kString &&
+        std::ranges::find(unavailable, node->text) != unavailable.end())
+      return not_available(*node, name, toml_quoted(node->text), {"a number of batches"});
     if (node != nullptr && read_number(*node, name, read, 0, max)) value = read;
   }
 

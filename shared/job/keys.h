@@ -274,6 +274,20 @@ void visit_rule(V& v, T& t) {
 }
 
 template <typename V, typename T>
+void visit_outer(V& v, T& t) {
+  v.enumeration("type", t.type, kOptimizerNames, {});
+  if constexpr (V::kReads) t = outer_defaults(t.type);
+  v.real("learning_rate", t.learning_rate, kPositive);
+  for (const OptimizerSetting& setting : info_of(t.type).settings) {
+    if (const auto* number = std::get_if<float OptimizerSpec::*>(&setting.member)) {
+      v.real(setting.key, t.**number, setting.range);
+    } else {
+      v.flag(setting.key, t.*std::get<bool OptimizerSpec::*>(setting.member));
+    }
+  }
+}
+
+template <typename V, typename T>
 void visit_train(V& v, T& t) {
   if (V::kReads || t.steps > 0) v.number("steps", t.steps, 0, 9e15);
   if constexpr (V::kReads) t.epochs = t.steps > 0 ? kEpochsMax : t.epochs;
@@ -284,17 +298,23 @@ void visit_train(V& v, T& t) {
     v.number("global_batch_size", t.global_batch_size, 0, kBatchSizeMax * kReplicasMax);
   v.flag("drop_remainder", t.drop_remainder);
   v.choice("reduction", t.reduction, {"mean", "sum"}, {});
-  v.enumeration("mode", t.mode, kModeNames, {"local"});
+  v.enumeration("mode", t.mode, kModeNames, {});
   v.optional_number("staleness", t.staleness, 1e6);
   if constexpr (V::kReads) {
     if (traits_of(t.mode).has_staleness && !t.staleness) t.staleness = kStalenessDefault;
   }
   v.optional_number("replicas", t.replicas, kReplicasMax);
   if (V::kReads || t.backups > 0) v.number("backups", t.backups, 0, kReplicasMax);
+  v.optional_number("sync_every", t.sync_every, kSyncEveryMax, {"epoch"});
+  if constexpr (V::kReads) {
+    if (traits_of(t.mode).has_rounds && !t.sync_every) t.sync_every = kSyncEveryDefault;
+  }
+  if (V::kReads || t.outer != outer_defaults(OptimizerType::kSgd))
+    v.table("outer", [&](auto& inner) { visit_outer(inner, t.outer); });
   v.number("in_flight", t.in_flight, 1, 64);
   v.flag("quarantine", t.quarantine);
   v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});
-  v.unavailable({"max_time", "sync_every"});
+  v.unavailable({"max_time"});
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);

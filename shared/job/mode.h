@@ -22,10 +22,17 @@ namespace downpour {
 /// the replicas, with the same result. With `backups`, a step leaves out up to so many replicas
 /// that are late; their batches are computed again for the next step (Chen et al., "Revisiting
 /// Distributed Synchronous SGD", ICLR workshop 2016, where late batches are dropped).
-enum class TrainMode : uint8_t { kAsync, kBounded, kSync };
+///
+/// local: as sync, but in each round a replica trains `sync_every` batches alone, on a copy of the
+/// variables. The variables then change by the mean of the replicas' changes, weighted by records
+/// (McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+/// AISTATS 2017). The optimizer `outer` applies the mean (Douillard et al., "DiLoCo", 2023).
+enum class TrainMode : uint8_t { kAsync, kBounded, kSync, kLocal };
 
 constexpr uint64_t kStalenessDefault = 8;  // batches
 constexpr uint32_t kReplicasMax = 256;
+constexpr uint64_t kSyncEveryDefault = 16;  // batches
+constexpr uint64_t kSyncEveryMax = 1 << 20;
 // Parts of a synchronous step that one ps core may keep until the step is applied.
 constexpr uint64_t kStepBytesMax = 4 * kGiB;
 
@@ -34,20 +41,24 @@ struct ModeTraits {
   TrainMode mode = TrainMode::kAsync;
   std::string_view name;
   bool has_staleness = false;  // the key `staleness`
-  bool has_replicas = false;   // the keys `replicas` and `backups`; a step has several batches
+  bool has_replicas = false;   // the key `replicas`; a step has several batches
+  bool has_backups = false;    // the key `backups`
+  bool has_rounds = false;     // the keys `sync_every` and `outer`; replicas train alone in between
 };
 
 /// One entry per mode, in the order of the enum.
 inline constexpr std::array kModes{
     ModeTraits{.mode = TrainMode::kAsync, .name = "async"},
     ModeTraits{.mode = TrainMode::kBounded, .name = "bounded", .has_staleness = true},
-    ModeTraits{.mode = TrainMode::kSync, .name = "sync", .has_replicas = true},
+    ModeTraits{.mode = TrainMode::kSync, .name = "sync", .has_replicas = true, .has_backups = true},
+    ModeTraits{
+        .mode = TrainMode::kLocal, .name = "local", .has_replicas = true, .has_rounds = true},
 };
 static_assert([] {
   for (size_t i = 0; i < kModes.size(); ++i) {
     if (size_t(kModes[i].mode) != i) return false;
   }
-  return kModes.size() == size_t(TrainMode::kSync) + 1;
+  return kModes.size() == size_t(TrainMode::kLocal) + 1;
 }());
 
 constexpr const ModeTraits& traits_of(TrainMode mode) { return kModes[size_t(mode)]; }

@@ -54,7 +54,10 @@ constexpr Rule kRules[] = {
     {"train.mode", Frozen::kInEpoch},
     {"train.staleness", Frozen::kNever},
     {"train.replicas", Frozen::kInEpoch},
-    {"train.backups", Frozen::kInEpoch},  // decides whether shards are dealt to replicas
+    {"train.backups", Frozen::kInEpoch},     // decides whether shards are dealt to replicas
+    {"train.sync_every", Frozen::kInEpoch},  // decides the batches of a part
+    {"train.outer.type", Frozen::kForRun},
+    {"train.outer.*", Frozen::kInEpoch},
     {"train.in_flight", Frozen::kNever},
     {"train.quarantine", Frozen::kNever},
     {"train.on_nan", Frozen::kNever},
@@ -114,9 +117,13 @@ std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& no
   const Flat was_flat = flatten(saved), now_flat = flatten(now);
   const std::map<std::string, std::string> was(was_flat.begin(), was_flat.end());
   const std::map<std::string, std::string> is(now_flat.begin(), now_flat.end());
+  // In a mode with rounds the ps store the state of train.outer, otherwise that of the optimizer.
+  const bool other_state =
+      traits_of(saved.train.mode).has_rounds != traits_of(now.train.mode).has_rounds;
   const auto consider = [&](const std::string& key, const std::string& before,
                             const std::string& after) {
-    const Frozen kind = frozen(key).value_or(Frozen::kForRun);
+    const Frozen kind = key == "train.mode" && other_state ? Frozen::kForRun
+                                                           : frozen(key).value_or(Frozen::kForRun);
     if (kind == Frozen::kNever || (kind == Frozen::kInEpoch && !epoch_open) || before == after)
       return;
     differences.push_back({key, before, after, kind == Frozen::kForRun});

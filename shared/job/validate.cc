@@ -108,7 +108,8 @@ Result<void> check_steps(const Job& job) {
   return {};
 }
 
-/// The batches of a step are known only if each replica reads shards of its own, in order.
+/// The batches of a step are known only if each replica reads shards of its own, in order. Applies
+/// to all modes with replicas.
 Result<void> check_sync(const Job& job) {
   const TrainSpec& train = job.train;
   const std::string mode = str("mode \"", traits_of(train.mode).name, "\"");
@@ -143,7 +144,7 @@ Result<void> check_sync(const Job& job) {
     return wrong(str(mode, " supports only sharding = \"auto\" in this version"), "data.sharding",
                  "leave it out, " + async);
   }
-  if (job.model.outputs.size() > 1 && train.reduction == "mean") {
+  if (job.model.outputs.size() > 1 && train.reduction == "mean" && !train.sync_every) {
     return wrong(str(mode,
                      " divides the gradients of a step once, so that several outputs "
                      "cannot have a mean each"),
@@ -152,21 +153,72 @@ Result<void> check_sync(const Job& job) {
   return {};
 }
 
+/// Checks the rounds of replicas that train alone. A preset may choose the optimizer and the size
+/// of a batch, so this is called again for the complete job.
+Result<void> check_rounds(const Job& job) {
+  const TrainSpec& train = job.train;
+  if (!train.sync_every) return {};
+  const std::string mode = str("mode \"", traits_of(train.mode).name, "\"");
+  if (*train.sync_every == 0) {
+    return wrong("a replica trains at least one batch in a round", "train.sync_every",
+                 "set it to 1 or more");
+  }
+  if (*train.sync_every * train.batch_size > kBatchSizeMax) {
+    return wrong(str("a round of ", *train.sync_every, " batches of ", train.batch_size,
+                     " records has more than ", kBatchSizeMax, " records"),
+                 "train.sync_every", "lower it, or lower train.batch_size");
+  }
+  if (train.drop_remainder || train.steps_per_epoch > 0) {
+    return wrong(str(mode, " trains all batches of a shard in this version"),
+                 train.drop_remainder ? "train.drop_remainder" : "train.steps_per_epoch",
+                 "leave it out, or set train.mode = \"sync\"");
+  }
+  if (train.outer.type != OptimizerType::kSgd && train.outer.type != OptimizerType::kMomentum) {
+    return wrong(str("`outer` can't be ", name_of(train.outer.type), " in this version"),
+                 "train.outer.type", "use sgd or momentum");
+  }
+  const bool ftrl = job.optimizer.type == OptimizerType::kFtrl ||
+                    std::ranges::any_of(job.optimizer_rules, [](const OptimizerRule& rule) {
+                      return rule.optimizer.type == OptimizerType::kFtrl;
+                    });
+  if (ftrl && train.outer != outer_defaults(OptimizerType::kSgd)) {
+    return wrong("`outer` would change the weights that ftrl has set to 0", "train.outer",
+                 "leave it out, or choose another optimizer, for example optimizer.type = "
+                 "\"adagrad\"");
+  }
+  return {};
+}
+
+/// Checks that the job has no key of another mode.
+Result<void> check_keys_of_mode(const TrainSpec& train) {
+  const ModeTraits& traits = traits_of(train.mode);
+  const std::string mode = str("mode \"", traits.name, "\" has no ");
+  if (train.replicas && !traits.has_replicas) {
+    return wrong(mode + "replicas", "train.replicas", "set train.mode = \"sync\", or leave it out");
+  }
+  if (train.backups > 0 && !traits.has_backups) {
+    return wrong(mode + "backups", "train.backups", "set train.mode = \"sync\", or leave it out");
+  }
+  const bool outer = train.outer != outer_defaults(OptimizerType::kSgd);
+  if ((train.sync_every || outer) && !traits.has_rounds) {
+    return wrong(mode + "rounds of replicas that train alone",
+                 train.sync_every ? "train.sync_every" : "train.outer",
+                 "set train.mode = \"local\", or leave it out");
+  }
+  return {};
+}
+
 Result<void> check_mode(const Job& job) {
   const TrainSpec& train = job.train;
   const ClusterSpec& cluster = job.cluster;
+  DP_TRY_VOID(check_keys_of_mode(train));
   if (traits_of(train.mode).has_replicas) {
     DP_TRY_VOID(check_sync(job));
-    if (job.clip.given())
+    if (job.clip.given() && !train.sync_every)
       return wrong("a synchronous job does not clip gradients in this version", "optimizer.clip",
                    "remove it, or set train.mode = \"async\"");
-  } else if (train.replicas) {
-    return wrong(str("mode \"", traits_of(train.mode).name, "\" has no replicas"), "train.replicas",
-                 "set train.mode = \"sync\", or leave it out");
-  } else if (train.backups > 0) {
-    return wrong(str("mode \"", traits_of(train.mode).name, "\" has no backups"), "train.backups",
-                 "set train.mode = \"sync\", or leave it out");
   }
+  DP_TRY_VOID(check_rounds(job));
   if (traits_of(train.mode).has_staleness && cluster.input_workers > 0) {
     return wrong("a job with bounded staleness has no input processes in this version",
                  "cluster.input_workers", "set it to 0, or set train.mode = \"async\"");
@@ -483,6 +535,7 @@ Result<void> validate(const Job& job) {
   DP_TRY_VOID(check_top(job));
   DP_TRY_VOID(check_data_given(job.data));
   DP_TRY_VOID(check_steps(job));
+  DP_TRY_VOID(check_rounds(job));
   DP_TRY_VOID(check_parts(job));
   if (job.data.format == DataFormat::kAuto) {
     return wrong("the format of the data is not known", "data.format",

@@ -71,8 +71,10 @@ class Compiler final {
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
     program_.clip = job_.clip;
-    // In synchronous training the ps divides the sum of a step's gradients.
-    program_.mean = job_.train.reduction == "mean" && !job_.train.replicas;
+    // In synchronous training the ps divides the sum of a step's gradients. A replica that trains
+    // alone divides its own.
+    program_.mean =
+        job_.train.reduction == "mean" && (!job_.train.replicas || job_.train.sync_every);
     // The order of a batch's unique keys depends on the number of ps, but the model must not.
     program_.any_key_order = !job_.train.replicas;
     lay_out(program_, values_);

@@ -379,6 +379,7 @@ const std::vector<TableSpec>& Graph::tables() const { return impl_->program.tabl
 const InputLayout& Graph::inputs() const { return impl_->program.layout; }
 const std::vector<OutputSpec>& Graph::outputs() const { return impl_->program.output_specs; }
 std::vector<uint32_t> Graph::output_widths() const { return impl_->widths; }
+const std::optional<LocalTraining>& Graph::local() const { return impl_->program.local; }
 
 std::unique_ptr<Workspace, void (*)(Workspace*)> Graph::make_workspace() const {
   return {new Workspace, [](Workspace* workspace) { delete workspace; }};

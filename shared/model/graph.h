@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "shared/base/result.h"
 #include "shared/job/job.h"
 #include "shared/metrics/sums.h"
+#include "shared/model/local_training.h"
 #include "shared/model/variable_view.h"
 #include "shared/tensor/batch.h"
 #include "shared/tensor/variables.h"
@@ -34,6 +36,8 @@ class Graph {
   const std::vector<OutputSpec>& outputs() const;
   /// Returns the number of floats per record of each output: 1 for scalar, classes for softmax.
   std::vector<uint32_t> output_widths() const;
+  /// Returns how a replica trains alone; none unless the mode of the job is "local".
+  const std::optional<LocalTraining>& local() const;
 
   std::unique_ptr<Workspace, void (*)(Workspace*)> make_workspace() const;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "shared/job/losses.h"
 #include "shared/model/activation.h"
 #include "shared/model/combine.h"
+#include "shared/model/local_training.h"
 #include "shared/tensor/batch.h"
 #include "shared/tensor/variables.h"
 
@@ -167,6 +169,7 @@ struct Program {
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"
   ClipSpec clip;
+  std::optional<LocalTraining> local;  // only in mode "local"
   // The order of a batch's unique keys may change the bits of sums over keys (KeyedProduct).
   bool any_key_order = true;
 

@@ -9,15 +9,20 @@ VariableSpec VariableSet::make_variable(const std::string& name, InitSpec init) 
   VariableSpec variable;
   variable.name = name;
   variable.init = init;
-  variable.optimizer = job_.optimizer;
-  for (const OptimizerRule& rule : job_.optimizer_rules) {
-    if (fnmatch(rule.variables.c_str(), name.c_str(), 0) == 0) {
-      variable.optimizer = rule.optimizer;
-      if (!rule.optimizer.schedule.given()) variable.optimizer.schedule = job_.optimizer.schedule;
-      break;
-    }
-  }
+  // The ps apply the mean of the changes of replicas that train alone.
+  variable.optimizer = job_.train.sync_every ? job_.train.outer : optimizer_of(name);
   return variable;
+}
+
+/// Returns the optimizer that the job gives a variable.
+OptimizerSpec VariableSet::optimizer_of(const std::string& name) const {
+  for (const OptimizerRule& rule : job_.optimizer_rules) {
+    if (fnmatch(rule.variables.c_str(), name.c_str(), 0) != 0) continue;
+    OptimizerSpec optimizer = rule.optimizer;
+    if (!optimizer.schedule.given()) optimizer.schedule = job_.optimizer.schedule;
+    return optimizer;
+  }
+  return job_.optimizer;
 }
 
 uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::string& name,
@@ -70,6 +75,15 @@ void VariableSet::finish(Program& program) const {
       const uint64_t floats = dense ? table_variable.elements() : table_variable.dim;
       program.variables.push_back({t, dense, floats, dense ? program.dense_floats : 0});
       if (dense) program.dense_floats += floats;
+    }
+  }
+  if (job_.train.sync_every) {
+    program.local = {.batch_size = job_.train.batch_size,
+                     .steps = uint32_t(*job_.train.sync_every),
+                     .optimizers = {}};
+    for (const TableSpec& table : program.tables) {
+      for (const VariableSpec& variable : table.table_variables)
+        program.local->optimizers.push_back(optimizer_of(variable.name));
     }
   }
   const auto place = [&](uint32_t& handle) {

@@ -35,6 +35,7 @@ class VariableSet final {
     uint32_t table_variable = 0;
   };
   VariableSpec make_variable(const std::string& name, InitSpec init) const;
+  OptimizerSpec optimizer_of(const std::string& name) const;
 
   const Job& job_;
   std::vector<Declared> declared_;

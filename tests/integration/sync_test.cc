@@ -148,6 +148,23 @@ TEST_CASE("synchronous training gives the same model for any number of processes
   CHECK(predictions(dir, "ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
 }
 
+TEST_CASE("replicas that train alone give the same model for any number of processes",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  const auto local = [&](const std::string& run, std::vector<std::string> flags,
+                         const std::string& kills = {}) {
+    for (const char* set : {"train.mode=local", "train.sync_every=2", "train.outer.type=momentum"})
+      flags.insert(flags.end(), {"--set", set});
+    return predictions(dir, run, flags, kills);
+  };
+  const std::string alone = local("alone", {});
+  REQUIRE(alone.size() > size_t{kRecords});
+  CHECK(local("three", {"--ps", "2", "--workers", "3"}) == alone);
+  CHECK(local("worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") == alone);
+  CHECK(local("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+}
+
 TEST_CASE("with backups an epoch has each record once, also if a worker or a ps dies",
           "[integration]") {
   const ScratchDir dir;

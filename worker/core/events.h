@@ -71,6 +71,8 @@ struct WorkerEffects {
     uint64_t slot = 0;
     PreparedBatchPtr batch;
     std::vector<Bytes> values;
+    // Synchronous training: the step for which the values were pulled, from 1; otherwise 0.
+    uint64_t step = 0;
   };
   /// End the process.
   struct Exit {

@@ -345,7 +345,7 @@ void Steps::compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
     if (order_.is_over(slot.step)) return hold_again(now_ns + hold_delay_ns(slot), slot);
   }
   slot.state = Slot::State::kComputing;
-  WorkerEffects::Compute compute{.slot = slot.id, .batch = slot.batch};
+  WorkerEffects::Compute compute{.slot = slot.id, .batch = slot.batch, .step = slot.step};
   for (PullPart& part : slot.pulls) compute.values.push_back(std::exchange(part.values, {}));
   fx.computes.push_back(std::move(compute));
 }

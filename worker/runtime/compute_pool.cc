@@ -156,7 +156,8 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
     for (size_t m = 0; m < frames.size(); ++m) frames[m] = make_frame(plan.messages[m].value_bytes);
   }
 
-  const bool in_place = plan.messages.size() == 1 &&
+  const bool round = train && graph.local().has_value();
+  const bool in_place = !round && plan.messages.size() == 1 &&
                         reinterpret_cast<uintptr_t>(compute.values[0].data()) % alignof(float) == 0;
   if (in_place) {
     const auto* values = reinterpret_cast<const float*>(compute.values[0].data());
@@ -179,9 +180,15 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
 
   Computed computed{.slot = compute.slot, .not_finite = {}};
   if (train) {
-    // Only a sample of the batches, because the AUC in the live line is a hint.
-    const bool want_auc = prepared.batch.id.batch % 8 == 0;
-    graph.train(prepared.batch, views, *scratch.workspace, threads, want_auc, computed.metrics);
+    if (round) {
+      scratch.round.train(graph, prepared.batch, {compute.step, prepared.lease.rate_reductions},
+                          scratch.values, *scratch.workspace, threads, scratch.gradients,
+                          computed.metrics);
+    } else {
+      // Only a sample of the batches, because the AUC in the live line is a hint.
+      const bool want_auc = prepared.batch.id.batch % 8 == 0;
+      graph.train(prepared.batch, views, *scratch.workspace, threads, want_auc, computed.metrics);
+    }
     for (size_t i = 0; i < plan.messages.size(); ++i) {
       if (!in_place) {
         for_each_copy(tables, first, plan, plan.messages[i],

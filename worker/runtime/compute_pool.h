@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "worker/runtime/engines.h"
+#include "worker/runtime/local_round.h"
 
 namespace downpour::worker {
 
@@ -45,13 +46,15 @@ struct StepScratch {
   explicit StepScratch(const model::Graph& graph) : workspace(graph.make_workspace()) {}
   std::unique_ptr<model::Workspace, void (*)(model::Workspace*)> workspace;
   std::vector<std::vector<float>> values, gradients;  // by variable
+  LocalRound round;
 };
 
 /// Whether all values are finite.
 bool all_finite(const float* values, size_t count);
 
 /// Runs one batch through the model: gathers the pulled frames, computes, and cuts the gradients
-/// into frames again. With a single message nothing is copied.
+/// into frames again. With a single message nothing is copied. In mode "local" the batch has the
+/// records of a round, and its changes take the place of gradients (LocalRound).
 Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compute,
                   StepScratch& scratch, int threads);
 

@@ -41,8 +41,9 @@ void Lifecycle::start(Turn& turn) {
   history_.drop_partial();
   if (step_commits_.enabled() && config_.joining.in_order) {
     return fail(turn, Error{ErrorCode::kUnsupported,
-                            "mode \"sync\" needs files that can be read from several places, but "
-                            "this one can only be read from its start",
+                            str("mode \"", traits_of(config_.job.train.mode).name,
+                                "\" needs files that can be read from several places, but this "
+                                "one can only be read from its start"),
                             config_.train_files.empty() ? "" : config_.train_files.front().path,
                             "decompress the file, divide it into several files, or set train.mode "
                             "= \"async\""});

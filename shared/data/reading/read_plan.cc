@@ -41,7 +41,7 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   plan->data = for_source(job.data, source);
   plan->layout = layout;
   plan->seed = job.seed;
-  plan->batch_size = job.train.batch_size;
+  plan->batch_size = job.train.part_records();
   plan->drop_remainder = job.train.drop_remainder;
   plan->batches_max = job.train.steps_per_epoch;
   plan->holdout = holdout;
@@ -144,7 +144,7 @@ plan::StreamSpec stream_spec(const DataSpec& data) {
 std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files,
                           std::optional<uint64_t> replicas) {
   if (replicas) {
-    return str("mode = \"sync\": shard i of an epoch belongs to replica i mod ", *replicas,
+    return str("synchronous steps: shard i of an epoch belongs to replica i mod ", *replicas,
                "; every record counts once per epoch");
   }
   const auto streams = [&](const char* what) {

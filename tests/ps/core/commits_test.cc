@@ -4,9 +4,9 @@
 namespace downpour::ps {
 namespace {
 
-PsConfig sync_config(uint32_t replicas, bool mean = false) {
+PsConfig sync_config(uint32_t replicas, StepDivisor divisor = StepDivisor::kNone) {
   PsConfig config = small_config();
-  config.steps = StepRules{.replicas = replicas, .mean = mean};
+  config.steps = StepRules{.replicas = replicas, .divisor = divisor};
   return config;
 }
 
@@ -77,11 +77,24 @@ TEST_CASE("a step applies the sum of all replicas once, and then answers their p
 }
 
 TEST_CASE("with the mean, the sum is divided once by the weight of all records", "[ps][core]") {
-  SyncHarness ps(sync_config(2, /*mean=*/true));
+  SyncHarness ps(sync_config(2, StepDivisor::kWeight));
   ps.stage(0, 0, 1, {3}, 6.0F);
   ps.stage(1, 0, 1, {3}, 10.0F);
   ps.commit(1, {kPartA, kPartB});
   CHECK(ps.weight(3) == -4.0F);  // 16 of 4 records
+}
+
+TEST_CASE("a mean of changes is weighted by records, also where one replica has touched a row",
+          "[ps][core]") {
+  SyncHarness ps(sync_config(2, StepDivisor::kRecords));
+  wire::Push small = ps.part(0, 0, 1, 2), large = ps.part(1, 0, 1, 1);
+  small.metrics = large.metrics = {OutputSums{.weight = 100}};  // the sample weights do not count
+  large.records = 6;
+  ps.step(9, small, keys_of({3, 4}), rows_of(2, 2 * 1.0F));  // 2 records, a change of 1
+  ps.step(10, large, keys_of({3}), rows_of(1, 6 * 5.0F));    // 6 records, a change of 5
+  ps.commit(1, {kPartA, kPartB});
+  CHECK(ps.weight(3) == -4.0F);
+  CHECK(ps.weight(4) == -0.25F);
 }
 
 TEST_CASE("a Commit that cannot be applied changes nothing, and a repeated one is answered",

@@ -129,7 +129,7 @@ TEST_CASE(
 
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
-       {"train.mode = \"local\"", "train.sync_every = 2", "train.max_time = \"6h\"",
+       {"train.sync_every = \"epoch\"", "train.max_time = \"6h\"",
         "optimizer.schedule = \"one_cycle\"", "data.fields.x = { encoding = \"jpeg\" }",
         "eval.every = \"5m\"", "eval.every = 1000", "eval.source = \"gs://bucket/x\"",
         "cluster.discover = \"tf_config\"",
@@ -349,7 +349,7 @@ TEST_CASE("overrides are checked like the file", "[job]") {
   CHECK(error("train.epoch", "3").where == "--set train.epoch");
   CHECK(error("train.epoch", "3").hint == "did you mean `epochs`?");
   CHECK(error("train.epochs", "many").what == "`train.epochs` must be an integer, but is a string");
-  CHECK(error("train.mode", "local").id == "DP-2105");
+  CHECK(error("train.max_time", "6h").id == "DP-2105");
   CHECK(error("", "1").id == "DP-2111");
   CHECK(error("train..epochs", "1").id == "DP-2103");
   CHECK(error("model.preset.x", "1").id == "DP-2111");

@@ -117,7 +117,8 @@ class KeyCollector {
   void number(const char* name, T& value, double /*min*/, double /*max*/) {
     text(name, value);
   }
-  void optional_number(const char* name, std::optional<uint64_t>& value, double /*max*/) {
+  void optional_number(const char* name, std::optional<uint64_t>& value, double /*max*/,
+                       std::initializer_list<const char*> /*unavailable*/ = {}) {
     text(name, value);
   }
   template <typename T>

@@ -53,7 +53,7 @@ train     = { epochs = 3, batch_size = 32, mode = "local", replicas = 4, sync_ev
 # `downpour average runs/part-*` merges their models. It keeps a row that only one model has, and
 # does not average slots.
 )toml",
-     "train.mode"},
+     "train.sync_every"},
     {R"toml(# 12 tomorrow's data on yesterday's model, and long runs
 name      = "ctr-${DAY}"
 data.source      = "clicks/${DAY}/*.tsv"

@@ -1,0 +1,66 @@
+// The keys of local training: how they are read, printed, frozen and checked.
+#include "shared/job/resume.h"
+#include "tests/shared/job/job_test_support.h"
+
+namespace downpour {
+namespace {
+
+TEST_CASE("rounds of replicas that train alone are read, printed and frozen", "[job]") {
+  const std::string local = "train.mode = \"local\"\ntrain.replicas = 4\n";
+  const Job usual = test::loaded(test::small_job(local));
+  CHECK(usual.train.sync_every == kSyncEveryDefault);
+  CHECK(usual.train.part_records() == usual.train.batch_size * kSyncEveryDefault);
+  CHECK(usual.train.outer.type == OptimizerType::kSgd);
+  CHECK(usual.train.outer.learning_rate == 1.0F);
+  CHECK(job_to_toml(usual).find("outer") == std::string::npos);
+  const Job job = test::loaded(
+      test::small_job(local + "train.sync_every = 8\ntrain.outer = { type = \"momentum\" }\n"));
+  CHECK(job.train.sync_every == 8);
+  CHECK(job.train.outer.learning_rate == 0.7F);
+  CHECK(job.train.outer.momentum == 0.9F);
+  CHECK(job.train.outer.nesterov);
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(again->train == job.train);
+  CHECK(test::loaded(test::small_job()).train.part_records() ==
+        test::loaded(test::small_job()).train.batch_size);
+
+  Job other = job;
+  other.train.sync_every = 4;
+  CHECK(frozen_differences(job, other, true).size() == 1);
+  CHECK(frozen_differences(job, other, false).empty());
+  // The ps store the state of `outer` in this mode, and that of `optimizer` in the others.
+  const auto mode =
+      frozen_differences(test::loaded(test::small_job("train.mode = \"sync\"\n")), usual, false);
+  REQUIRE(mode.size() == 1);
+  CHECK(mode[0].key == "train.mode");
+  CHECK(mode[0].for_the_run);
+}
+
+TEST_CASE("a job with rounds is refused if a part of it would not do what it says", "[job]") {
+  const auto error = [](const std::string& lines) {
+    return test::error_of(test::small_job("train.mode = \"local\"\ntrain.replicas = 2\n" + lines));
+  };
+  CHECK(error("train.sync_every = 0\n").where.find("job.toml:6") != std::string::npos);
+  CHECK(error("train.sync_every = 1048576\n").what.find("more than 1048576 records") !=
+        std::string::npos);
+  CHECK(error("train.backups = 1\n").what == "mode \"local\" has no backups");
+  CHECK(error("train.drop_remainder = true\n").what.find("all batches") != std::string::npos);
+  CHECK(error("train.steps_per_epoch = 9\n").what.find("all batches") != std::string::npos);
+  CHECK(error("train.steps = 9\n").what.find("inside an epoch") != std::string::npos);
+  CHECK(error("train.quarantine = true\n").what.find("mode \"local\"") != std::string::npos);
+  CHECK(error("train.outer = { type = \"adam\" }\n").what.find("can't be adam") !=
+        std::string::npos);
+  CHECK(error("optimizer.type = \"ftrl\"\ntrain.outer.learning_rate = 0.5\n").what.find("ftrl") !=
+        std::string::npos);
+  CHECK(test::error_of(test::small_job("train.sync_every = 2\n")).what ==
+        "mode \"async\" has no rounds of replicas that train alone");
+  CHECK(test::error_of(test::small_job("train.mode = \"sync\"\ntrain.outer.learning_rate = 0.5\n"))
+            .what == "mode \"sync\" has no rounds of replicas that train alone");
+  // Each batch is clipped where it is trained.
+  CHECK(test::loaded(test::small_job("train.mode = \"local\"\noptimizer.clip = { norm = 1 }\n"))
+            .clip.norm == 1.0F);
+}
+
+}  // namespace
+}  // namespace downpour
