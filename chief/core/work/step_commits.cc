@@ -8,6 +8,9 @@
 namespace downpour::chief {
 namespace {
 
+// A worker reports nothing of a round before all of its batches are computed.
+constexpr int64_t kBatchStallNs = kSecond;
+
 const wire::StepPart* part_of(const wire::Staged& staged, uint32_t number) {
   const auto found = std::ranges::find(staged.parts, number, &wire::StepPart::replica);
   return found == staged.parts.end() ? nullptr : &*found;
@@ -28,6 +31,8 @@ StepCommits::StepCommits(const ChiefConfig& config)
                     ? uint32_t(config.job.train.replicas.value_or(0))
                     : 0),
       backups_(config.job.train.backups),
+      stall_ns_(std::max(config.lease_stall_ns,
+                         kBatchStallNs * int64_t(config.job.train.sync_every.value_or(0)))),
       left_out_(replicas_),
       outbox_(config.resend_ns) {}
 
@@ -122,7 +127,7 @@ bool StepCommits::on_committed(const Turn& turn, const Member& by,
 std::vector<uint32_t> StepCommits::stalled(const Turn& turn, const LeaseTable& table) {
   if (table.leased_count() == 0 || !quiet()) moved_ns_ = turn.now_ns();
   std::vector<uint32_t> shards;
-  if (turn.now_ns() - moved_ns_ <= config_.lease_stall_ns) return shards;
+  if (turn.now_ns() - moved_ns_ <= stall_ns_) return shards;
   moved_ns_ = turn.now_ns();
   for (uint32_t replica = 0; replica < replicas_; ++replica) {
     const std::optional<uint32_t> shard = table.first_open_of(replica);

@@ -58,7 +58,8 @@ class StepCommits {
   bool on_committed(const Turn& turn, const Member& by, const wire::Committed& committed);
 
   /// Returns the leased shards of the replicas for which a step has waited for longer than
-  /// ChiefConfig::lease_stall_ns. Their leases must end.
+  /// ChiefConfig::lease_stall_ns, or for longer than kBatchStallNs for each batch of a round.
+  /// Their leases must end.
   std::vector<uint32_t> stalled(const Turn& turn, const LeaseTable& table);
 
   /// Records which replicas the step leaves out. Returns those that must move to another worker;
@@ -74,6 +75,7 @@ class StepCommits {
 
   const ChiefConfig& config_;
   uint32_t replicas_, backups_;
+  int64_t stall_ns_;  // for which a step may wait
   LeftOut left_out_;
   uint64_t next_ = 0;
   ViewId rolled_back_;                // the first view after the newest rollback

@@ -9,8 +9,9 @@ const wire::StepPart kPartA{0, {0, 0, 3}}, kPartB{1, {0, 1, 3}};
 
 // Two replicas with two shards each, and a view of two owners at step 7.
 struct Job {
-  Job() {
+  explicit Job(std::optional<uint64_t> sync_every = {}) {
     config.job.train.replicas = 2;
+    config.job.train.sync_every = sync_every;
     config.lease_stall_ns = 60 * kSecond;
     table.split_among_replicas(2);
     commits.emplace(config);
@@ -101,9 +102,13 @@ TEST_CASE("a Commit is given up after its time limit, which a checkpoint extends
   CHECK_FALSE(dropped(300 * kSecond, false));
 }
 
-TEST_CASE("the replicas for which a step waits too long lose their leases", "[chief]") {
+TEST_CASE(
+    "the replicas for which a step waits too long, a second per batch or 60 s, lose their leases",
+    "[chief]") {
   constexpr int64_t kUptime = 40'000 * kSecond;
-  Job job;
+  const auto batches = GENERATE(as<std::optional<uint64_t>>(), std::nullopt, 20, 90);
+  const int64_t limit = batches == 90U ? 90 * kSecond : 60 * kSecond;
+  Job job(batches);
   TurnState state{.config = job.config,
                   .view = job.view,
                   .log_budget = LogBudget({.burst = 1}),
@@ -116,8 +121,8 @@ TEST_CASE("the replicas for which a step waits too long lose their leases", "[ch
     const Turn turn(state, kUptime + after_ns, effects);
     return job.commits->stalled(turn, job.table);
   };
-  CHECK(stalled(60 * kSecond).empty());
-  CHECK(stalled(60 * kSecond + 1) == std::vector<uint32_t>{0, 2});
+  CHECK(stalled(limit).empty());
+  CHECK(stalled(limit + 1) == std::vector<uint32_t>{0, 2});
 }
 
 TEST_CASE("each worker holds a fair share of the replicas, two shards of each at most", "[chief]") {
