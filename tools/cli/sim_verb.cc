@@ -105,6 +105,7 @@ std::string size_flags(const sim::JobSize& size) {
   if (size.steps != usual.steps) flags += str(" --steps ", size.steps);
   if (size.replicas != usual.replicas) flags += str(" --replicas ", size.replicas);
   if (size.backups != usual.backups) flags += str(" --backups ", size.backups);
+  if (size.sync_every != usual.sync_every) flags += str(" --sync-every ", size.sync_every);
   return flags;
 }
 
@@ -425,6 +426,9 @@ void add_built_in_flags(CLI::App& verb, SimFlags& flags) {
   verb.add_option("--backups", flags.size.backups,
                   "Number of replicas that a synchronous step may leave out")
       ->check(CLI::Range(0, 255));
+  verb.add_option("--sync-every", flags.size.sync_every,
+                  "Number of batches that a replica trains alone (0: synchronous steps)")
+      ->check(CLI::Range(0, 1024));
 }
 
 void add_cluster_flags(CLI::App& verb, SimFlags& flags) {

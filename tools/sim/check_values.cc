@@ -96,36 +96,13 @@ Checkers::Holding Checkers::find_holding(const Core& core, PartitionId p) const 
 
 // ---- synchronous steps
 
-namespace {
-
-/// Returns the batches of every step of a job. Shard s belongs to replica s modulo `replicas`. In
-/// each epoch, step k has the k-th batch of every replica that has one.
-std::vector<std::vector<wire::StepPart>> steps_of_job(const Oracle& oracle, uint32_t replicas) {
-  std::vector<std::vector<wire::StepPart>> steps;
-  for (uint32_t epoch = 0; epoch < oracle.epochs(); ++epoch) {
-    const size_t first = steps.size();
-    std::vector<size_t> taken(replicas);
-    for (const Oracle::Batch& batch : oracle.batches()) {
-      if (batch.id.epoch != epoch) continue;
-      const uint32_t replica = batch.id.shard % replicas;
-      const size_t step = first + taken[replica]++;
-      if (step >= steps.size()) steps.resize(step + 1);
-      steps[step].push_back({replica, batch.id});
-    }
-  }
-  for (std::vector<wire::StepPart>& parts : steps) std::ranges::sort(parts);
-  return steps;
-}
-
-}  // namespace
-
 void Checkers::check_commit(ViewId view, const wire::Commit& commit) {
   if (oracle_ == nullptr || !batches_are_known()) return;
   if (world_.plan().job.train.backups > 0) return check_step_with_backups(view, commit);
-  if (steps_.empty()) steps_ = steps_of_job(*oracle_, uint32_t(*world_.plan().job.train.replicas));
-  if (commit.step == 0 || commit.step > steps_.size())
-    return world_.violated(str("I9: step ", commit.step, " of ", steps_.size()));
-  if (commit.parts == steps_[commit.step - 1]) return;
+  const std::vector<std::vector<wire::StepPart>>& steps = oracle_->steps();
+  if (commit.step == 0 || commit.step > steps.size())
+    return world_.violated(str("I9: step ", commit.step, " of ", steps.size()));
+  if (commit.parts == steps[commit.step - 1]) return;
   std::string found;
   for (const wire::StepPart& part : commit.parts)
     found += str(found.empty() ? "" : ", ", part.replica, ": ", part.batch);

@@ -111,8 +111,7 @@ class Checkers {
   std::map<ProcessNumber, std::vector<BatchId>> touched_;  // batches pushed during this turn
   std::map<CoreId, int64_t> checked_ns_;                   // time of the last full check
   std::map<std::pair<uint32_t, ViewId>, CoreId> owners_;   // by partition and generation
-  uint64_t staleness_floor_ = 0;                    // the newest one that a chief has published
-  std::vector<std::vector<wire::StepPart>> steps_;  // of the whole job, if it trains synchronously
+  uint64_t staleness_floor_ = 0;  // the newest one that a chief has published
   /// With backups: a step as it was committed. A rollback drops steps from the end.
   struct CommittedStep {
     ViewId view;

@@ -24,6 +24,14 @@ constexpr const char* kCounterRate =
 // a seed would depend on the user. The 0 keeps the traces of the seeds that tests name.
 constexpr const char* kFolder = "/tmp/downpour-sim-0";
 
+std::string mode_with_replicas(const JobSize& size) {
+  if (size.replicas == 0) return "";
+  if (size.sync_every == 0)
+    return str("mode = \"sync\"\nreplicas = ", size.replicas, "\nbackups = ", size.backups, "\n");
+  return str("mode = \"local\"\nreplicas = ", size.replicas, "\nsync_every = ", size.sync_every,
+             "\nouter = { type = \"momentum\", learning_rate = 0.5, momentum = 0.75 }\n");
+}
+
 std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::string& sources) {
   return str(
       "name = \"", own.name, "\"\npartitions = ", size.partitions, "\nrun_dir = \"", kFolder,
@@ -34,10 +42,7 @@ std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::strin
       "[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
       "\nreduction = \"sum\"\n",
       size.staleness < 0 ? "" : str("mode = \"bounded\"\nstaleness = ", size.staleness, "\n"),
-      size.replicas == 0
-          ? ""
-          : str("mode = \"sync\"\nreplicas = ", size.replicas, "\nbackups = ", size.backups, "\n"),
-      "[train.checkpoint]\nevery = ",
+      mode_with_replicas(size), "[train.checkpoint]\nevery = ",
       size.checkpoint_steps > 0 ? size.checkpoint_steps : own.checkpoint_steps,
       "\nincremental = true\nfull_every = 4\n[cluster]\nchief_silence = \"", size.chief_silence_s,
       "s\"\n");

@@ -216,20 +216,50 @@ Result<bool> read_shard(const worker::ReaderOptions& options, const wire::Lease&
   }
 }
 
-Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& table) {
+/// `locals`: the optimizers of replicas that train alone; null in other modes.
+Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& table,
+                                                              const OptimizerSpec* locals) {
   std::vector<Oracle::TableVariable> table_variables;
   for (size_t m = 0; m < table.table_variables.size(); ++m) {
     const VariableSpec& variable = table.table_variables[m];
     const OptimizerType type = variable.optimizer.type;
-    const bool known = type == OptimizerType::kSgd || type == OptimizerType::kAdam;
+    const OptimizerType second =
+        locals != nullptr ? OptimizerType::kMomentum : OptimizerType::kAdam;
+    const bool known = (type == OptimizerType::kSgd || type == second) &&
+                       (locals == nullptr ||
+                        (locals[m].type == OptimizerType::kSgd && !locals[m].schedule.given()));
     if (!known) return wrong(str("variable ", variable.name, " has another optimizer"));
     if (variable.init.type != InitType::kZero && variable.init.scale != 0)
       return wrong(str("variable ", variable.name, " does not begin at 0"));
-    table_variables.push_back({.optimizer = variable.optimizer,
-                               .dim = table.row_floats(m, 0),
-                               .slots = type == OptimizerType::kAdam ? 2U : 0U});
+    table_variables.push_back(
+        {.optimizer = variable.optimizer,
+         .local_rate = locals != nullptr ? double(locals[m].learning_rate) : 1,
+         .dim = table.row_floats(m, 0),
+         .slots = type == OptimizerType::kAdam       ? 2U
+                  : type == OptimizerType::kMomentum ? 1U
+                                                     : 0U});
   }
   return table_variables;
+}
+
+/// Returns the batches of every step of a job. Shard s belongs to replica s modulo `replicas`. In
+/// each epoch, step k has the k-th batch of every replica that has one.
+std::vector<std::vector<wire::StepPart>> steps_of_job(const std::vector<Oracle::Batch>& batches,
+                                                      uint32_t epochs, uint32_t replicas) {
+  std::vector<std::vector<wire::StepPart>> steps;
+  for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
+    const size_t first = steps.size();
+    std::vector<size_t> taken(replicas);
+    for (const Oracle::Batch& batch : batches) {
+      if (batch.id.epoch != epoch) continue;
+      const uint32_t replica = batch.id.shard % replicas;
+      const size_t step = first + taken[replica]++;
+      if (step >= steps.size()) steps.resize(step + 1);
+      steps[step].push_back({replica, batch.id});
+    }
+  }
+  for (std::vector<wire::StepPart>& parts : steps) std::ranges::sort(parts);
+  return steps;
 }
 
 /// Returns the learning rate of a partition's step, including its schedule and Adam's bias
@@ -238,7 +268,7 @@ double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
   const OptimizerSpec& o = table_variable.optimizer;
   const double rate =
       double(o.learning_rate) * optim::schedule_factor(o.schedule, step, /*reductions=*/0);
-  if (table_variable.slots == 0) return rate;
+  if (o.type != OptimizerType::kAdam) return rate;
   const double b1 = double(o.beta1), b2 = double(o.beta2), t = double(step);
   return rate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
 }
@@ -252,7 +282,12 @@ void apply(const Oracle::TableVariable& table_variable, double rate, double grad
     w -= rate * gradient;
     return;
   }
-  double& m = stored[at + table_variable.dim];
+  double& m = stored[at + table_variable.dim];  // momentum: the velocity
+  if (o.type == OptimizerType::kMomentum) {
+    m = double(o.momentum) * m + gradient;
+    w -= rate * (o.nesterov ? gradient + double(o.momentum) * m : m);
+    return;
+  }
   double& v = stored[at + 2 * size_t{table_variable.dim}];
   const double b1 = double(o.beta1), b2 = double(o.beta2);
   m = b1 * m + (1 - b1) * gradient;
@@ -275,10 +310,15 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   DP_TRY(const LayerOutputs outputs, LayerOutputs::make(job));
   Oracle oracle;
   oracle.epochs_ = job.train.epochs;
+  oracle.averages_ = graph->local().has_value();
+  size_t first = 0;  // variable of the table
   for (const TableSpec& table : graph->tables()) {
-    DP_TRY(std::vector<TableVariable> table_variables, table_variables_of(table));
+    const OptimizerSpec* const locals =
+        oracle.averages_ ? &graph->local()->optimizers[first] : nullptr;
+    first += table.table_variables.size();
+    DP_TRY(std::vector<TableVariable> table_variables, table_variables_of(table, locals));
     for (const TableVariable& m : table_variables)
-      oracle.order_matters_ = oracle.order_matters_ || m.slots > 0;
+      oracle.order_matters_ = oracle.order_matters_ || (m.slots > 0 && !oracle.averages_);
     oracle.table_variables_.push_back(std::move(table_variables));
     oracle.names_.push_back(table.name);
   }
@@ -308,6 +348,8 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
       DP_TRY(ended, read_shard(options, {.shard = {epoch, place}}, add));
     }
   }
+  if (job.train.replicas && job.train.backups == 0)
+    oracle.find_steps(uint32_t(*job.train.replicas));
   oracle.by_partition_.resize(job.partitions);
   for (auto& [at, row] : rows) {
     auto& partition = oracle.by_partition_[raw(row.partition)];
@@ -327,6 +369,19 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   return oracle;
 }
 
+void Oracle::find_steps(uint32_t replicas) {
+  steps_ = steps_of_job(batches_, epochs_, replicas);
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    double records = 0;
+    for (const wire::StepPart& part : steps_[s]) records += batches_[number_of(part.batch)].records;
+    for (const wire::StepPart& part : steps_[s]) {
+      Batch& batch = batches_[number_of(part.batch)];
+      batch.step = s + 1;
+      batch.share = batch.records / records;
+    }
+  }
+}
+
 uint32_t Oracle::number_of(BatchId batch) const {
   if (batch.epoch >= numbers_.size() || batch.shard >= numbers_[batch.epoch].size())
     return UINT32_MAX;
@@ -342,9 +397,10 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
   std::vector<Step> steps;
   steps.reserve(row.uses.size());
   for (const Use& use : row.uses) {
-    if (const uint64_t step = step_of(use.batch); step > 0) steps.push_back({step, &use});
+    if (const uint64_t step = step_of(use.batch); step > 0)
+      steps.push_back({averages_ ? batches_[use.batch].step : step, &use});
   }
-  if (order_matters_) {
+  if (order_matters_ || averages_) {
     std::sort(steps.begin(), steps.end(),
               [](const Step& a, const Step& b) { return a.step < b.step; });
   }
@@ -355,10 +411,20 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
   size_t stored = 0, gradient = 0;
   for (const TableVariable& m : variables) {
     double rate = rate_of(m, 1);
-    for (const Step& step : steps) {
-      if (order_matters_) rate = rate_of(m, step.step);
-      for (size_t i = 0; i < m.dim; ++i)
-        apply(m, rate, step.use->gradient[gradient + i], &out[stored], i);
+    for (size_t s = 0, end = 0; s < steps.size(); s = end) {
+      if (order_matters_) rate = rate_of(m, steps[s].step);
+      // A mean has the changes of all replicas that have touched the row.
+      end = s + 1;
+      while (averages_ && end < steps.size() && steps[end].step == steps[s].step) ++end;
+      for (size_t i = 0; i < m.dim; ++i) {
+        double sum = 0;
+        for (size_t use = s; use < end; ++use) {
+          const Use& of = *steps[use].use;
+          sum += of.gradient[gradient + i] *
+                 (averages_ ? m.local_rate * batches_[of.batch].share : 1.0);
+        }
+        apply(m, rate, sum, &out[stored], i);
+      }
     }
     stored += size_t{m.dim} * (1 + m.slots);
     gradient += m.dim;

@@ -11,6 +11,7 @@
 #include "chief/runtime/run_setup.h"
 #include "shared/base/result.h"
 #include "shared/metrics/sums.h"
+#include "shared/wire/control_messages.h"
 
 namespace downpour::sim {
 
@@ -20,14 +21,16 @@ namespace downpour::sim {
 using StepOf = std::function<uint64_t(uint32_t batch)>;
 
 /// Supports the layers `embedding` (pool "sum"), `linear` and `add`, squared losses summed over a
-/// batch, SGD and Adam. Targets must be so large that float32 rounds each prediction away. All
-/// variables must start at 0. The oracle reads the data as workers do. It computes gradients and
-/// optimizers with its own code, in double precision.
+/// batch, SGD and Adam, and in mode "local" replicas with SGD and an outer SGD or momentum. Targets
+/// must be so large that float32 rounds each prediction away. All variables must start at 0. The
+/// oracle reads the data as workers do. It computes gradients and optimizers with its own code, in
+/// double precision.
 class Oracle {
  public:
   /// A variable of a table. A row stores it as [weights][slot 0][slot 1].
   struct TableVariable {
-    OptimizerSpec optimizer;
+    OptimizerSpec optimizer;  // of the ps
+    double local_rate = 1;    // mode "local": the learning rate of a replica that trains alone
     uint32_t dim = 0;
     uint32_t slots = 0;
   };
@@ -45,7 +48,9 @@ class Oracle {
   struct Batch {
     BatchId id;
     uint32_t records = 0;
-    std::vector<OutputSums> sums;                        // per output; `prediction` is unknown
+    std::vector<OutputSums> sums;  // per output; `prediction` is unknown
+    uint64_t step = 0;  // with replicas and without backups: the step that must apply the batch
+    double share = 1;   // mode "local": its records, as a share of those of the step
     std::vector<std::pair<PartitionId, uint32_t>> rows;  // indices into by_partition()
   };
 
@@ -71,7 +76,9 @@ class Oracle {
   uint32_t epochs() const { return epochs_; }
   /// Returns the sums of one evaluation, per output; empty without evaluation data.
   const std::vector<OutputSums>& evaluation() const { return evaluation_; }
-  /// Returns whether a partition's rows depend on the order of its batches.
+  /// Returns the batches of every step, from the first one; empty without replicas or with backups.
+  const std::vector<std::vector<wire::StepPart>>& steps() const { return steps_; }
+  /// Returns whether a partition's rows depend on the order in which it has applied its batches.
   bool order_matters() const { return order_matters_; }
 
   /// Computes the row's weights and slots after those steps, per table variable as stored. Returns
@@ -79,15 +86,19 @@ class Oracle {
   bool state(const Row& row, const StepOf& step_of, std::vector<double>& out) const;
 
  private:
+  void find_steps(uint32_t replicas);
+
   std::vector<std::vector<Row>> by_partition_;
   std::vector<Batch> batches_;
   std::vector<std::vector<std::vector<uint32_t>>> numbers_;  // epoch, shard, batch
   std::vector<std::vector<TableVariable>> table_variables_;  // per table
   std::vector<std::string> names_;                           // per table
   std::vector<OutputSums> evaluation_;
+  std::vector<std::vector<wire::StepPart>> steps_;
   uint64_t records_ = 0;
   uint32_t epochs_ = 0;
   bool order_matters_ = false;
+  bool averages_ = false;  // mode "local": a step applies a mean
 };
 
 /// Returns whether a stored float agrees with the value that the oracle computed. The tolerance

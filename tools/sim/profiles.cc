@@ -223,6 +223,20 @@ const std::array kProfiles = {
                       "ps.Push:repeat=5%,straggler=2s,kill-worker=2s,kill-ps=4s,zombie-worker=1s,"
                       "deaf=2s,join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,drop=0.5%,ends",
             .defences = kNone},
+    Profile{.name = "local",
+            .says = "six replicas that train three batches alone, and outer momentum",
+            .size = {.shards = 23, .batches = 10, .files = 3, .replicas = 6, .sync_every = 3},
+            .faults = "chaos",
+            .defences = kNone},
+    Profile{
+        .name = "lost-rounds",
+        .says = "as lost-commits, with replicas that train three batches alone",
+        .size =
+            {.shards = 24, .batches = 10, .checkpoint_steps = 12, .replicas = 6, .sync_every = 3},
+        .faults = "ps.Commit:lose=8%,ps.Commit:repeat=8%,chief.Staged:lose=5%,"
+                  "chief.Committed:lose=5%,kill-worker=2s,kill-ps=4s,zombie-worker=1s,deaf=2s,"
+                  "join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,drop=0.5%,ends",
+        .defences = kNone},
     Profile{.name = "damaged-steps",
             .says = "synchronous steps, as damage: all partitions return to the older checkpoint",
             .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},

@@ -45,12 +45,12 @@ std::set<std::string> plans_of_mutants() {
   return found;
 }
 
-/// Leaves out the model job: its weights, which messages carry, depend on the instruction set. The
-/// weights of the counter are integers.
+/// Leaves out the model job and means of replicas: their weights, which messages carry, depend on
+/// the instruction set. The weights of the counter are integers.
 std::vector<Plan> all_plans() {
   std::vector<Plan> plans;
   for (const Profile& profile : profiles()) {
-    if (profile.model) continue;
+    if (profile.model || profile.size.sync_every > 0) continue;
     plans.push_back(
         {str("--profile ", profile.name), profile.name == "chaos" ? kChaosSeeds : kProfileSeeds});
   }
