@@ -1,13 +1,14 @@
-"""Synchronous training: the same model however many processes compute it, and its rate against asynchronous training."""
+"""Synchronous training: the same model however many processes compute it, and its rate against asynchronous training. Local
+training: what it pulls and pushes."""
 import gzip
 import os
 import signal
 import time
 
-from .frame import Broken, at_least, figure, is_true, median, row
+from .frame import Broken, at_least, at_most, figure, is_true, median, row
 from .lab import descendants, outputs
 
-ROW_SAME, ROW_RATE = "sync-same", "sync-rate"
+ROW_SAME, ROW_RATE, ROW_LOCAL = "sync-same", "sync-rate", "local-bytes"
 SYNC = ("--set", "train.mode=sync", "--set", "train.replicas=4")
 PROCESSES = {f"{workers} workers, {ps} ps": ("--workers", workers, "--ps", ps) for workers in (1, 2, 3) for ps in (1, 2)}
 JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
@@ -82,3 +83,22 @@ def rate(lab):
                        f"{figure(sync)} of {figure(asynchronous)}; medians of 3 turns")
         aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
         yield at_least(f"batch {batch}: AUC - AUC of async", aucs[0] - aucs[1], -0.002, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
+
+
+@row(ROW_LOCAL, "Wide & Deep, 2 ps + 2 workers, batches of 512: local training of 4 replicas against synchronous training")
+def local_bytes(lab):
+    """Compares bytes, because the rate depends on the network. The medians of three turns count."""
+    train, _ = lab.synth(ROW_LOCAL, "train.tsv", 2_000_000 if lab.full else 1_000_000)
+    lab.synth(ROW_LOCAL, "test.tsv", 100_000, 1)
+    env = {"DOWNPOUR_SYNTH": str(train.parent)}
+    turns = []
+    for _ in range(3):
+        turns.append([lab.train(ROW_LOCAL, JOBS[512], "--ps", 2, "--workers", 2, "--set", f"train.mode={mode}", "--set", "train.replicas=4",
+                                env=env).summary() for mode in ("local", "sync")])
+    sent = [median([(turn[i]["pulled_bytes"] + turn[i]["pushed_bytes"]) / turn[i]["records"] for turn in turns]) for i in range(2)]
+    yield at_most("bytes pulled and pushed per example, of sync", sent[0] / sent[1], 0.5, " x", f"{figure(sent[0])} of {figure(sent[1])}")
+    rates = [[summary["records"] / summary["train_seconds"] for summary in turn] for turn in turns]
+    local, sync = (median(list(column)) for column in zip(*rates))
+    yield at_least("examples/s, of sync", median([a / b for a, b in rates]), 0.9, " x", f"{figure(local)} of {figure(sync)}; medians of 3 turns")
+    aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
+    yield at_least("AUC - AUC of sync", aucs[0] - aucs[1], -0.02, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
