@@ -240,18 +240,8 @@ Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
   return complete_job(job);
 }
 
-Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
-                                const JobUse& use) {
-  GivenJob given;
-  if (is_job_file(path)) {
-    DP_TRY(given.loaded, load_job(path, overrides, process_environment()));
-    Job& job = given.loaded.job;
-    if (auto taken = take_sources(job, use, given); !taken)
-      return located(std::move(taken).error(), given.loaded.origins);
-    if (auto done = complete_from_data(job, given.sniffed, use.fresh); !done)
-      return located(std::move(done).error(), given.loaded.origins);
-    return given;
-  }
+Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> overrides,
+                             bool fresh, const std::string& here) {
   std::error_code error;
   const bool is_object = is_object_path(path);
   if (!is_object && !fs::exists(path, error)) {
@@ -267,14 +257,12 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     if (info->is_regression()) facts.classes = 0;
     if (info->target == TargetType::kBinary) facts.classes = 2;
   }
-  given.from_data_file = true;
   facts.path = is_object ? path : fs::absolute(path, error).string();
   if (facts.records_estimated == 0 && is_object) {
     DP_TRY(const data::File file, data::File::open(path));
     facts.records_estimated = file.bytes() / 200;
   }
   if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
-  const std::string here = fs::current_path(error).string();
   DP_TRY_VOID(check_target(facts));
   for (FieldSpec& field : facts.fields) {
     if (field.name != facts.target || field.classes.empty()) continue;
@@ -287,21 +275,40 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     const size_t in_sample = field.classes.size();
     DP_TRY_VOID(complete_classes(
         sampled.data, here,
-        {use.fresh ? "" : run_of("run_dir", sampled.run_dir), run_of("train.warm_start.run", "")},
-        loss, field));
+        {fresh ? "" : run_of("run_dir", sampled.run_dir), run_of("train.warm_start.run", "")}, loss,
+        field));
     if (!field.positive.empty())
       facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
     if (!field.positive.empty() || field.classes.size() == in_sample) continue;
     facts.classes = uint32_t(field.classes.size());
     facts.reason += str("; ", facts.classes, " classes in all records");
   }
+  ChosenJob chosen{job_for_file(facts, here), std::move(facts.reason)};
+  drop_conflicts(overrides, model, chosen.job);
+  return chosen;
+}
+
+Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
+                                const JobUse& use) {
+  GivenJob given;
+  if (is_job_file(path)) {
+    DP_TRY(given.loaded, load_job(path, overrides, process_environment()));
+    Job& job = given.loaded.job;
+    if (auto taken = take_sources(job, use, given); !taken)
+      return located(std::move(taken).error(), given.loaded.origins);
+    if (auto done = complete_from_data(job, given.sniffed, use.fresh); !done)
+      return located(std::move(done).error(), given.loaded.origins);
+    return given;
+  }
+  std::error_code error;
+  const std::string here = fs::current_path(error).string();
+  DP_TRY(const ChosenJob chosen, choose_job(path, overrides, use.fresh, here));
+  given.from_data_file = true;
   // Print the generated job and load it with the overrides, like a job of the user.
-  Job chosen = job_for_file(facts, here);
-  drop_conflicts(overrides, model, chosen);
-  const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
+  const JobSource source{here + "/" + chosen.job.name + ".toml", job_to_toml(chosen.job)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed, use.fresh));
-  given.sniffed = facts.reason;
+  given.sniffed = chosen.reason;
   return given;
 }
 

@@ -36,6 +36,18 @@ struct JobUse {
 Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
                                 const JobUse& use = {});
 
+/// A job that was chosen for a data file. It is not complete yet.
+struct ChosenJob {
+  Job job;
+  std::string reason;  // findings about the data, as in GivenJob::sniffed
+};
+
+/// Chooses a job for a data file (docs/models.md). Relative paths and the run folder start at
+/// `here`. Overrides of the target, the loss and the preset affect the choice; the caller applies
+/// them. With `fresh`, classes of an earlier run are not used. Errors: kNoInput, kBadData, kConfig.
+Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> overrides,
+                             bool fresh, const std::string& here);
+
 /// Fills open settings (format, columns, header, fields) from the first data file, then calls
 /// complete_job(). `sniffed` receives the findings. Classes of a label are those of an earlier run
 /// in the run folder, unless `fresh`.

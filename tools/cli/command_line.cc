@@ -33,6 +33,7 @@ int run_command_line(int argc, char** argv) {
   app.footer(kExamples);
   int status = 0;
   add_train(app, status);
+  add_init(app, status);
   add_eval(app, status);
   add_predict(app, status);
   add_average(app, status);

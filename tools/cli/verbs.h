@@ -38,6 +38,7 @@ Result<std::vector<Override>> overrides_of(const CommonFlags& flags);
 
 /// Each function adds a verb. If the user calls the verb, `status` is set to its exit status.
 void add_train(CLI::App& app, int& status);
+void add_init(CLI::App& app, int& status);
 void add_eval(CLI::App& app, int& status);
 void add_predict(CLI::App& app, int& status);
 void add_average(CLI::App& app, int& status);
