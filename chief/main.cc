@@ -5,6 +5,7 @@
 
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/classes.h"
+#include "chief/runtime/history_file.h"
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/learn.h"
 #include "chief/runtime/run_lock.h"
@@ -73,6 +74,8 @@ Result<int> run(const Flags& flags) {
          chief::open_run(storage, plan,
                          {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers},
                          &notes));
+  DP_TRY(std::string warning, chief::restore_history(storage, job.run_dir, config));
+  if (!warning.empty()) notes.push_back(std::move(warning));
 
   DP_TRY(const std::shared_ptr<transport::Keyring> keyring,
          transport::chief_keyring(flags.keys, endpoint, job.run_dir));
@@ -102,6 +105,7 @@ Result<int> run(const Flags& flags) {
                         {.endpoint = endpoint,
                          .run_dir = job.run_dir,
                          .events_path = job.run_dir + "/events.jsonl",
+                         .keeps_history = true,
                          .stop_signal = &signals.signal()},
                         &console);
   DP_TRY_VOID(node.start(clock.now_ns()));

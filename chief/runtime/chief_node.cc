@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "chief/runtime/history.h"
+#include "chief/runtime/history_file.h"
 #include "chief/runtime/publish.h"
 #include "chief/runtime/run_setup.h"
 #include "shared/base/version.h"
@@ -194,15 +195,26 @@ void ChiefNode::publish(PublishManifest&& publish) {
   manifest->rows = publish.rows;
   manifest->build = kBuildVersion;
   manifest->created_unix_s = options_.unix_time_s();
-  background_->start([this, manifest]() -> Background::Completion {
-    Result<void> removed;
+  std::vector<HistoryLine> lines;
+  if (options_.keeps_history) {
+    if (const auto job = job_from_toml(job_text_, options_.run_dir))
+      lines = history_lines(*job, publish.epochs, publish.evaluations);
+  }
+  background_->start([this, manifest, lines = std::move(lines)]() -> Background::Completion {
+    Result<void> removed, recorded;
     Result<void> published =
         publish_checkpoint(storage_, options_.run_dir, *manifest, keep_, removed);
-    return [this, id = manifest->id, published = std::move(published),
-            removed = std::move(removed)]() mutable {
+    // The lines are those of a published checkpoint, so a chief that resumes from it has them, too.
+    if (published && options_.keeps_history)
+      recorded = write_history(storage_, options_.run_dir, lines);
+    return [this, id = manifest->id, published = std::move(published), removed = std::move(removed),
+            recorded = std::move(recorded)]() mutable {
       if (!removed && console_ != nullptr) {
         console_->show(Notice{NoticeLevel::kWarning, str("an old checkpoint could not be removed: ",
                                                          removed.error().what)});
+      }
+      if (!recorded && console_ != nullptr) {
+        console_->show(Notice{NoticeLevel::kWarning, history_warning(recorded.error())});
       }
       Effects effects;
       core_.on_published(now_ns_, id, std::move(published), effects);

@@ -20,7 +20,8 @@ namespace downpour::chief {
 struct ChiefOptions {
   std::string endpoint;  // endpoint that members connect to
   std::string run_dir;
-  std::string events_path;  // append-only event file; empty: none
+  std::string events_path;     // append-only event file; empty: none
+  bool keeps_history = false;  // writes history.jsonl into run_dir with each checkpoint
   // The signal thread of the process sets it, and then wakes the transport.
   const std::atomic<int>* stop_signal = nullptr;
   /// predict: called with each batch, in order.

@@ -46,6 +46,12 @@ std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output)
   return names.empty() ? default_metrics(output.loss, /*one_column=*/true) : names;
 }
 
+double evaluated_metric(const Evaluation& evaluation, size_t output, const std::string& name) {
+  // Only the newest evaluation has the histogram of its AUC.
+  if (name == "auc" && output < evaluation.auc.size()) return evaluation.auc[output];
+  return compute_metric(name, evaluation.outputs[output]).value;
+}
+
 double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job) {
   double loss = 0;
   for (size_t o = 0; o < outputs.size() && o < job.model.outputs.size(); ++o) {

@@ -98,8 +98,7 @@ Json to_json(const Evaluation& evaluation, const Job& job) {
   for (size_t o = 0; o < evaluation.outputs.size() && o < job.model.outputs.size(); ++o) {
     Json metrics = Json::object();
     for (const std::string& name : supported_metrics(job.model.outputs[o].loss)) {
-      double value = compute_metric(name, evaluation.outputs[o]).value;
-      if (name == "auc" && o < evaluation.auc.size()) value = evaluation.auc[o];
+      const double value = evaluated_metric(evaluation, o, name);
       metrics[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
     }
     out[job.model.outputs[o].name] = std::move(metrics);

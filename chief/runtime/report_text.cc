@@ -136,8 +136,7 @@ std::string evaluation_text(const Job& job, const Evaluation& evaluation) {
     const char* const loss = loss_name(output);
     bool first = true, has_loss = false;
     for (const std::string& name : shown_metrics(job, output)) {
-      double value = compute_metric(name, evaluation.outputs[o]).value;
-      if (name == "auc" && o < evaluation.auc.size()) value = evaluation.auc[o];
+      const double value = evaluated_metric(evaluation, o, name);
       text += format("%s%s %s", first ? "" : "  ", name.c_str(), number(value).c_str());
       first = false;
       has_loss = has_loss || name == loss;

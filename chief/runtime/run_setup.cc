@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "chief/runtime/history.h"
+#include "chief/runtime/history_file.h"
 #include "chief/runtime/warm_start.h"
 #include "shared/base/error_text.h"
 #include "shared/base/sizes.h"
@@ -33,10 +34,13 @@ constexpr uint64_t kVerifyBytesMax = 4 * kGiB;
 Result<void> remove_run(const std::string& run_dir) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> doomed = {
-      checkpoint::run_path(run_dir),        checkpoint::job_path(run_dir),
-      checkpoint::checkpoints_dir(run_dir), checkpoint::moves_dir(run_dir),
-      fs::path(run_dir) / "events.jsonl",   fs::path(run_dir) / "logs"};
+  std::vector<fs::path> doomed = {checkpoint::run_path(run_dir),
+                                  checkpoint::job_path(run_dir),
+                                  checkpoint::checkpoints_dir(run_dir),
+                                  checkpoint::moves_dir(run_dir),
+                                  fs::path(run_dir) / "events.jsonl",
+                                  history_path(run_dir),
+                                  fs::path(run_dir) / "logs"};
   for (const auto& entry : fs::directory_iterator(run_dir, error)) {
     if (checkpoint::parse_term_name(entry.path().filename().string()))
       doomed.push_back(entry.path());

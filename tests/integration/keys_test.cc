@@ -379,7 +379,8 @@ TEST_CASE("links in a run folder lead no process outside", "[integration][keys][
   };
   const Link links[] = {{"events.jsonl", false}, {"run", false},           {"job.toml", false},
                         {"lock", false},         {"checkpoints", true},    {"logs", true},
-                        {"moves", true},         {"logs/ps-0.log", false}, {"keys", true}};
+                        {"moves", true},         {"logs/ps-0.log", false}, {"keys", true},
+                        {"history.jsonl", false}};
   for (const Link& link : links) {
     CAPTURE(link.name);
     const ScratchDir dir;

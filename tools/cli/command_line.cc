@@ -39,6 +39,9 @@ int run_command_line(int argc, char** argv) {
   add_average(app, status);
   add_synth(app, status);
   add_inspect(app, status);
+  add_runs(app, status);
+  add_compare(app, status);
+  add_plot(app, status);
   add_export(app, status);
   add_data(app, status);
   add_shard(app, status);

@@ -12,6 +12,7 @@
 #include "chief/core/run/selection.h"
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/classes.h"
+#include "chief/runtime/history_file.h"
 #include "chief/runtime/learn.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
@@ -188,6 +189,11 @@ int run_job(RunRequest request) {
                                 &notices);
   if (!config) return fail(config.error());
   config->local = !layout.one_process;
+  if (request.mode == wire::Purpose::kTrain) {
+    auto warning = chief::restore_history(storage, job.run_dir, *config);
+    if (!warning) return fail(warning.error());
+    if (!warning->empty()) notices.push_back(std::move(*warning));
+  }
 
   // Each object is constructed after the objects that it uses, and destroyed before them.
   block_stop_signals();
@@ -221,7 +227,8 @@ int run_job(RunRequest request) {
 
   chief::ChiefOptions options;
   options.run_dir = job.run_dir;
-  if (request.mode == wire::Purpose::kTrain) options.events_path = job.run_dir + "/events.jsonl";
+  if (trains) options.events_path = job.run_dir + "/events.jsonl";
+  options.keeps_history = trains;
   options.stop_signal = &signals.signal();
   options.on_prediction = request.on_prediction;
   options.endpoint = endpoint;
