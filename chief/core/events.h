@@ -12,6 +12,7 @@
 #include "shared/base/result.h"
 #include "shared/base/units.h"
 #include "shared/job/job.h"
+#include "shared/metrics/ranking.h"
 #include "shared/metrics/sums.h"
 #include "shared/plan/shard.h"
 #include "shared/wire/lease_messages.h"
@@ -47,8 +48,8 @@ struct Evaluation {
   uint32_t id = 0;
   uint32_t epochs_trained = 0;  // epochs trained when it ran, a partial one included
   wire::ShardCounts counts;
-  std::vector<OutputMetrics> outputs;  // the AUC buckets are kept only for the newest evaluation
-  std::vector<double> auc;             // by output; NaN if the output has no ranking
+  std::vector<OutputMetrics> outputs;    // the AUC buckets are kept only for the newest evaluation
+  std::vector<RankingMetrics> rankings;  // by output, also of earlier evaluations
   int64_t wall_ns = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "chief/runtime/history.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -40,8 +39,11 @@ Json to_json(const Evaluation& evaluation) {
   for (size_t o = 0; o < evaluation.outputs.size(); ++o) {
     Json output = {{"sums", to_json(evaluation.outputs[o].sums)},
                    {"class_counts", evaluation.outputs[o].class_counts}};
-    if (o < evaluation.auc.size() && std::isfinite(evaluation.auc[o]))
-      output["auc"] = evaluation.auc[o];
+    for (const RankingMetric& metric : kRankingMetrics) {
+      if (o >= evaluation.rankings.size()) break;
+      const double value = evaluation.rankings[o].*metric.value;
+      if (std::isfinite(value)) output[metric.name] = value;
+    }
     out["outputs"].push_back(std::move(output));
   }
   return out;
@@ -56,7 +58,9 @@ Evaluation evaluation_from(const Json& j) {
     metrics.sums = sums_from(output.at("sums"));
     metrics.class_counts = output.value("class_counts", std::vector<uint64_t>{});
     evaluation.outputs.push_back(std::move(metrics));
-    evaluation.auc.push_back(output.value("auc", std::numeric_limits<double>::quiet_NaN()));
+    RankingMetrics& ranking = evaluation.rankings.emplace_back();
+    for (const RankingMetric& metric : kRankingMetrics)
+      ranking.*metric.value = output.value(metric.name, RankingMetrics::kNone);
   }
   return evaluation;
 }

@@ -10,7 +10,6 @@
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_json.h"
 #include "shared/base/number_text.h"
-#include "shared/job/metric_names.h"
 #include "shared/metrics/metrics.h"
 #include "shared/optim/schedule.h"
 
@@ -41,7 +40,7 @@ template <typename F>
 void add_output(const Job& job, size_t output, F&& value_of, Figures& figures) {
   const OutputSpec& spec = job.model.outputs[output];
   const std::string prefix = job.model.outputs.size() > 1 ? spec.name + "/" : "";
-  for (const std::string& name : supported_metrics(spec.loss))
+  for (const std::string& name : known_metrics(job, spec))
     add_figure(prefix + name, value_of(name), figures);
 }
 

@@ -37,19 +37,33 @@ wire::WorkTime work_between(const wire::WorkTime& before, const wire::WorkTime& 
           .queue_ns = less(now.queue_ns, before.queue_ns)};
 }
 
+namespace {
+
+/// Returns 1 if the output's target is one number, otherwise 2.
+uint32_t target_width(const Job& job, const OutputSpec& output) {
+  uint32_t width = 1;
+  if (const FieldSpec* target = job.data.find_field(output.target)) {
+    for (const int64_t n : number_shape(*target)) width = n == 1 ? width : 2;
+  }
+  return width;
+}
+
+}  // namespace
+
+std::vector<std::string> known_metrics(const Job& job, const OutputSpec& output) {
+  std::vector<std::string> names = supported_metrics(output.loss);
+  if (target_width(job, output) != 1)
+    std::erase_if(names, [](const std::string& name) { return needs_one_column(name); });
+  return names;
+}
+
 std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output) {
   std::vector<std::string> names = !job.eval.metrics.empty() ? job.eval.metrics : output.metrics;
-  const std::vector<std::string> known = supported_metrics(output.loss);
+  const std::vector<std::string> known = known_metrics(job, output);
   std::erase_if(names, [&](const std::string& name) {
     return std::find(known.begin(), known.end(), name) == known.end();
   });
   return names.empty() ? default_metrics(output.loss, /*one_column=*/true) : names;
-}
-
-double evaluated_metric(const Evaluation& evaluation, size_t output, const std::string& name) {
-  // Only the newest evaluation has the histogram of its AUC.
-  if (name == "auc" && output < evaluation.auc.size()) return evaluation.auc[output];
-  return compute_metric(name, evaluation.outputs[output]).value;
 }
 
 double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job) {
@@ -73,11 +87,7 @@ std::vector<OutputMetrics> trained_metrics(const EpochAccount& account) {
 
 std::optional<double> constant_loss(const Job& job, size_t output, const Evaluation& evaluation) {
   const OutputSpec& spec = job.model.outputs[output];
-  uint32_t width = 1;
-  if (const FieldSpec* target = job.data.find_field(spec.target)) {
-    for (const int64_t n : number_shape(*target)) width = n == 1 ? width : 2;
-  }
-  return best_constant_loss(spec.loss, width, evaluation.outputs[output]);
+  return best_constant_loss(spec.loss, target_width(job, spec), evaluation.outputs[output]);
 }
 
 const Evaluation* kept_evaluation(const JobSummary& s) {

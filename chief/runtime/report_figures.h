@@ -23,8 +23,9 @@ wire::WorkTime work_between(const wire::WorkTime& before, const wire::WorkTime& 
 /// Returns the names of the metrics that the job asks for at this output; the defaults of its loss
 /// if it names none.
 std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output);
-/// Returns a metric of an evaluated output; NaN if its sums do not define it.
-double evaluated_metric(const Evaluation& evaluation, size_t output, const std::string& name);
+/// Returns the metrics that an output has: those of its loss, and of a target of several elements
+/// only those that its sums define.
+std::vector<std::string> known_metrics(const Job& job, const OutputSpec& output);
 /// Returns the loss over all outputs, weighted as in the job; NaN without records.
 double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job);
 /// Returns the AUC of the first output; NaN if it has none.

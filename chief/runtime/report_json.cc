@@ -3,9 +3,9 @@
 #include <cmath>
 #include <utility>
 
+#include "chief/core/run/selection.h"
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_text.h"
-#include "shared/job/metric_names.h"
 #include "shared/metrics/metrics.h"
 
 namespace downpour::chief {
@@ -97,7 +97,7 @@ Json to_json(const Evaluation& evaluation, const Job& job) {
   Json out = Json::object();
   for (size_t o = 0; o < evaluation.outputs.size() && o < job.model.outputs.size(); ++o) {
     Json metrics = Json::object();
-    for (const std::string& name : supported_metrics(job.model.outputs[o].loss)) {
+    for (const std::string& name : known_metrics(job, job.model.outputs[o])) {
       const double value = evaluated_metric(evaluation, o, name);
       metrics[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
     }

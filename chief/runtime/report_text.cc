@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "chief/core/run/selection.h"
 #include "chief/runtime/report_figures.h"
 #include "shared/base/human.h"
 #include "shared/job/losses.h"

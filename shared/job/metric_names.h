@@ -10,15 +10,31 @@
 
 namespace downpour {
 
-/// Returns the metrics that a job may name for an output, in the order of error messages. Nothing
-/// for an unknown loss.
-inline std::vector<std::string> selectable_metrics(std::string_view loss) {
+/// Returns the metrics of a loss in LossInfo, the default ones first. Nothing for an unknown loss.
+inline std::vector<std::string> own_metrics(std::string_view loss) {
   std::vector<std::string> names;
   if (const LossInfo* const info = find_loss(loss)) {
     for (const char* const name : info->metrics)
       if (name != nullptr) names.emplace_back(name);
   }
   return names;
+}
+
+/// Returns the metrics that a job may name for an output, in the order of error messages. Those
+/// that depend only on the type of the target follow the loss's own. Nothing for an unknown loss.
+inline std::vector<std::string> selectable_metrics(std::string_view loss) {
+  std::vector<std::string> names = own_metrics(loss);
+  const LossInfo* const info = find_loss(loss);
+  if (info != nullptr && info->target == TargetType::kBinary)
+    names.insert(names.end(), {"pr_auc", "precision", "recall", "f1"});
+  if (info != nullptr && info->is_regression()) names.emplace_back("r2");
+  return names;
+}
+
+/// Returns true if the metric has a value only for an output of one column.
+constexpr bool needs_one_column(std::string_view metric) {
+  return metric == "auc" || metric == "pr_auc" || metric == "precision" || metric == "recall" ||
+         metric == "f1" || metric == "r2";
 }
 
 /// Returns the metrics that compute_metric() knows for a loss, or nothing for an unknown loss.
@@ -33,7 +49,7 @@ inline std::vector<std::string> supported_metrics(std::string_view loss) {
 inline std::vector<std::string> default_metrics(std::string_view loss, bool one_column) {
   if (loss == "logistic" && !one_column) return {"logloss", "calibration"};
   if (loss == "logistic") return {"auc", "logloss", "calibration"};
-  return selectable_metrics(loss);
+  return own_metrics(loss);
 }
 
 }  // namespace downpour

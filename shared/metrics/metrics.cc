@@ -1,10 +1,14 @@
 #include "shared/metrics/metrics.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "shared/base/check.h"
 #include "shared/metrics/auc.h"
+#include "shared/metrics/ranking.h"
 
 namespace downpour {
 namespace {
@@ -24,18 +28,46 @@ double class_entropy(const std::vector<uint64_t>& counts) {
   return entropy;
 }
 
+double mean_loss(const OutputSums& sums) { return ratio(sums.loss, sums.weight); }
+
+/// The share of the variance of the label that the model explains. NaN if the variance is so small
+/// that the sums, whose terms have a relative error of 6e-8, do not determine it.
+double r_squared(const OutputSums& sums) {
+  if (!(sums.weight > 0)) return kNaN;
+  const double mean = sums.label / sums.weight;
+  const double variance = sums.label_squared / sums.weight - mean * mean;
+  if (!(variance > 1e-7 * mean * mean)) return kNaN;
+  return 1 - sums.squared_error / sums.weight / variance;
+}
+
+/// A metric that follows from sums.
+struct Formula {
+  std::string_view name;
+  bool higher_is_better = false;
+  double (*value)(const OutputSums& sums) = nullptr;
+};
+
+constexpr std::array kFormulas = {
+    Formula{"loss", false, mean_loss},
+    Formula{"logloss", false, mean_loss},
+    Formula{"mae", false, mean_loss},
+    Formula{"pinball", false, mean_loss},
+    Formula{"accuracy", true, [](const OutputSums& s) { return ratio(s.correct, s.weight); }},
+    Formula{"rmse", false,
+            [](const OutputSums& s) { return std::sqrt(ratio(s.squared_error, s.weight)); }},
+    Formula{"r2", true, r_squared},
+    Formula{"calibration", false, [](const OutputSums& s) { return ratio(s.prediction, s.label); }},
+};
+
 }  // namespace
 
 MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics) {
-  const OutputSums& sums = metrics.sums;
-  const std::string text(name);
-  if (name == "loss" || name == "logloss" || name == "mae" || name == "pinball")
-    return {text, ratio(sums.loss, sums.weight), false};
-  if (name == "accuracy") return {text, ratio(sums.correct, sums.weight), true};
-  if (name == "rmse") return {text, std::sqrt(ratio(sums.squared_error, sums.weight)), false};
-  if (name == "calibration") return {text, ratio(sums.prediction, sums.label), false};
-  DP_CHECK(name == "auc", name);
-  return {text, auc_value(metrics.auc), true};
+  std::string text(name);
+  if (const RankingMetric* const ranking = find_ranking_metric(name))
+    return {std::move(text), ranking_metrics(metrics.auc).*ranking->value, true};
+  const auto formula = std::ranges::find(kFormulas, name, &Formula::name);
+  DP_CHECK(formula != kFormulas.end(), name);
+  return {std::move(text), formula->value(metrics.sums), formula->higher_is_better};
 }
 
 std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_width,

@@ -23,8 +23,9 @@ struct MetricValue {
 /// - "loss", "logloss": loss / weight
 /// - "accuracy": correct / weight
 /// - "rmse": square root of squared_error / weight
+/// - "r2": 1 - mean squared error / variance of the label; only of a target of one element
 /// - "calibration": mean prediction / mean label
-/// - "auc": area under the ROC curve; ties count half
+/// - "auc", "pr_auc", "precision", "recall", "f1": RankingMetrics (ranking.h)
 MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics);
 
 /// Returns the mean loss of the best constant prediction on the same records, as a baseline for the

@@ -11,6 +11,7 @@
 #include "shared/base/hash.h"
 #include "shared/job/field_output.h"
 #include "shared/job/layers.h"
+#include "shared/job/metric_names.h"
 #include "shared/model/dot.h"
 #include "shared/model/layout.h"
 #include "shared/model/variable_set.h"
@@ -548,10 +549,13 @@ class Compiler final {
   }
 
   Result<void> check_metrics(const OutputSpec& spec, uint32_t width) const {
-    for (const std::string& metric : spec.metrics) {
-      if (metric == "auc" && width != 1) {
-        return error(str("auc needs a single column, but '", spec.input, "' has ", width),
-                     "set metrics = [\"logloss\"], or define an output for each column");
+    std::vector<std::string> metrics = spec.metrics;
+    if (job_.model.outputs.size() == 1) metrics.push_back(job_.eval.early_stop.metric);
+    for (const std::string& metric : metrics) {
+      if (width != 1 && needs_one_column(metric)) {
+        return error(str(metric, " needs a single column, but '", spec.input, "' has ", width),
+                     str("choose another metric, such as ", find_loss(spec.loss)->metric,
+                         ", or define an output for each column"));
       }
     }
     return {};

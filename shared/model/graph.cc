@@ -210,7 +210,9 @@ class Step final {
     loss.class_counts = workspace_.slots[slot].class_counts[o];
     loss_and_gradient(output.loss, loss);
     if (float* ranked = workspace_.ranked[o].data(); ranked != nullptr && ranks(o)) {
-      copy(loss.x, {ranked + chunk.rows.begin, 1}, loss.rows, 1, false);
+      // With the offset, so that the histogram shows on which side of 0 a logit is.
+      for (size_t r = 0; r < loss.rows; ++r)
+        ranked[chunk.rows.begin + r] = loss.x.data[r * loss.x.stride] + loss.offset;
     }
   }
 

@@ -117,6 +117,24 @@ TEST_CASE("runs, compare and plot show two runs", "[integration]") {
   CHECK(fs::exists(dir / "clicks.svg"));
 }
 
+TEST_CASE("precision and recall agree with the accuracy, also with an offset", "[integration]") {
+  const ScratchDir dir;
+  write_clicks(dir);
+  double records = 0, positives = 0;
+  std::istringstream text(read_text(dir / "clicks.tsv"));
+  for (std::string line; std::getline(text, line); ++records) positives += line[0] == '1' ? 1 : 0;
+  REQUIRE(run(dir, {"train", "clicks.tsv", "--epochs", "2", "--quiet"}).status == 0);
+  const Ended ended =
+      run(dir, {"eval", "runs/clicks", "--data", "clicks.tsv", "--log-format", "json"});
+  REQUIRE(ended.status == 0);
+  const Json metrics = Json::parse(ended.out)["evaluations"][0]["outputs"].begin().value();
+  const double precision = metrics["precision"], recall = metrics["recall"];
+  const double wrong = positives * (1 - recall) + positives * recall * (1 / precision - 1);
+  CHECK(metrics["accuracy"].get<double>() == Approx(1 - wrong / records));
+  CHECK(metrics["f1"].get<double>() == Approx(2 * precision * recall / (precision + recall)));
+  CHECK(metrics["pr_auc"].get<double>() > positives / records);
+}
+
 TEST_CASE("a running run is listed as running, and a wrong folder is named", "[integration]") {
   const ScratchDir dir;
   write_clicks(dir);

@@ -7,6 +7,7 @@
 #include "shared/base/str.h"
 #include "shared/job/metric_names.h"
 #include "shared/metrics/metrics.h"
+#include "shared/metrics/ranking.h"
 #include "shared/optim/schedule.h"
 
 namespace downpour::chief {
@@ -21,6 +22,13 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation) {
     loss += double(specs[o].weight) * sums.loss / sums.weight;
   }
   return loss;
+}
+
+double evaluated_metric(const Evaluation& evaluation, size_t output, std::string_view name) {
+  const RankingMetric* const ranking = find_ranking_metric(name);
+  if (ranking != nullptr && output < evaluation.rankings.size())
+    return evaluation.rankings[output].*ranking->value;
+  return compute_metric(name, evaluation.outputs[output]).value;
 }
 
 namespace {
@@ -38,10 +46,10 @@ double score(const Job& job, const Evaluation& evaluation) {
   for (size_t o = 0; o < job.model.outputs.size() && o < evaluation.outputs.size(); ++o) {
     const std::vector<std::string> known = supported_metrics(job.model.outputs[o].loss);
     if (std::ranges::find(known, metric) == known.end()) continue;
-    const MetricValue value = compute_metric(metric, evaluation.outputs[o]);
+    const double value = evaluated_metric(evaluation, o, metric);
     // A calibration is best at 1.
-    if (metric == "calibration") return std::abs(value.value - 1);
-    return value.higher_is_better ? -value.value : value.value;
+    if (metric == "calibration") return std::abs(value - 1);
+    return compute_metric(metric, {}).higher_is_better ? -value : value;
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chief/core/events.h"
@@ -13,6 +14,10 @@ namespace downpour::chief {
 /// Returns the mean loss over the records, summed over the outputs with the job's output weights.
 /// NaN if an output has no evaluated record.
 double evaluation_loss(const Job& job, const Evaluation& evaluation);
+
+/// Returns a metric of an output; NaN if its sums do not define it. Metrics of a histogram are
+/// those of the time of the evaluation, because only the newest one keeps its histogram.
+double evaluated_metric(const Evaluation& evaluation, size_t output, std::string_view name);
 
 /// Returns the number of trained epochs with the best evaluation by eval.early_stop.metric, the
 /// earliest on a tie. 0 if no evaluation has a finite value.

@@ -24,10 +24,10 @@ Evaluation EvaluationRun::finish(int64_t now_ns) {
                         .epochs_trained = epochs_trained_,
                         .counts = counts_,
                         .outputs = std::move(outputs_),
-                        .auc = {},
+                        .rankings = {},
                         .wall_ns = now_ns - begin_ns_};
   for (const OutputMetrics& output : evaluation.outputs)
-    evaluation.auc.push_back(auc_value(output.auc));
+    evaluation.rankings.push_back(ranking_metrics(output.auc));
   return evaluation;
 }
 

@@ -48,6 +48,23 @@ TEST_CASE("the losses of several outputs add up with their weights", "[chief][co
   CHECK(best_epochs(job, evaluations) == 2);
 }
 
+TEST_CASE("a metric of a histogram decides, also after the histogram is gone", "[chief][core]") {
+  Job job = job_with(2);
+  job.model.outputs[0].loss = "logistic";
+  std::vector<Evaluation> evaluations = evaluations_of({0.5, 0.4, 0.3, 0.2});
+  const double values[] = {0.7, 0.9, 0.8, 0.8};
+  for (const RankingMetric& metric : kRankingMetrics) {
+    CAPTURE(metric.name);
+    job.eval.early_stop.metric = metric.name;
+    for (size_t i = 0; i < 4; ++i) {
+      evaluations[i].rankings.assign(1, {});
+      evaluations[i].rankings[0].*metric.value = values[i];
+    }
+    CHECK(best_epochs(job, evaluations) == 2);
+    CHECK(stops_early(job, evaluations));
+  }
+}
+
 TEST_CASE("another metric decides about the best epoch and the end", "[chief][core]") {
   Job job = job_with(2);
   job.model.outputs[0].loss = "logistic";

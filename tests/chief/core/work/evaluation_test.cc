@@ -23,7 +23,9 @@ TEST_CASE("an evaluation's bits do not depend on the order of its reports", "[ch
   const Evaluation a = forward.finish(25), b = backward.finish(25);
   CHECK(a.outputs == b.outputs);
   CHECK(a.outputs[0].sums.weight == 8);
-  CHECK(a.auc == std::vector<double>{1.0});
+  REQUIRE(a.rankings.size() == 1);
+  CHECK(a.rankings[0].auc == 1.0);
+  CHECK(a.rankings[0].pr_auc == 1.0);
   CHECK(a.counts.read == 8);
   CHECK(a.wall_ns == 20);
   CHECK(a.epochs_trained == 2);
