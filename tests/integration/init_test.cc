@@ -98,6 +98,7 @@ TEST_CASE("init predicts the field of --target, in a job file of another folder"
 TEST_CASE("init names what is wrong with its arguments", "[integration]") {
   const ScratchDir dir;
   write_houses(dir / "houses.csv");
+  dir.write("same.csv", "a,label\n1,x\n2,x\n3,x\n");
   struct Wrong {
     std::vector<std::string> arguments;
     int status;
@@ -108,6 +109,7 @@ TEST_CASE("init names what is wrong with its arguments", "[integration]") {
       {{"init", "houses.csv", "-o", "job.txt"}, 64, "ends in .toml, not `job.txt`"},
       {{"init", "houses.toml"}, 64, "downpour train houses.toml"},
       {{"init", "absent.csv"}, 66, "absent.csv"},
+      {{"init", "same.csv"}, 65, "name another column to predict: --target NAME"},
       {{"init", "houses.csv", "-o", "none/job.toml"}, 73, "none"}};
   for (const Wrong& wrong : all) {
     CAPTURE(wrong.arguments.back());
