@@ -243,9 +243,7 @@ void visit_schedule(V& v, T& t) {
 }
 
 template <typename V, typename T>
-void visit_optimizer(V& v, T& t) {
-  v.enumeration("type", t.type, kOptimizerNames, {"lamb", "lion", "adadelta", "average"});
-  if constexpr (V::kReads) t = optimizer_defaults(t.type);
+void visit_optimizer_settings(V& v, T& t) {
   v.real("learning_rate", t.learning_rate, kPositive);
   for (const OptimizerSetting& setting : info_of(t.type).settings) {
     if (const auto* number = std::get_if<float OptimizerSpec::*>(&setting.member)) {
@@ -254,6 +252,13 @@ void visit_optimizer(V& v, T& t) {
       v.flag(setting.key, t.*std::get<bool OptimizerSpec::*>(setting.member));
     }
   }
+}
+
+template <typename V, typename T>
+void visit_optimizer(V& v, T& t) {
+  v.enumeration("type", t.type, kOptimizerNames, {"lamb", "lion", "adadelta", "average"});
+  if constexpr (V::kReads) t = optimizer_defaults(t.type);
+  visit_optimizer_settings(v, t);
   v.schedule("schedule", t.schedule);
 }
 
@@ -277,14 +282,7 @@ template <typename V, typename T>
 void visit_outer(V& v, T& t) {
   v.enumeration("type", t.type, kOptimizerNames, {});
   if constexpr (V::kReads) t = outer_defaults(t.type);
-  v.real("learning_rate", t.learning_rate, kPositive);
-  for (const OptimizerSetting& setting : info_of(t.type).settings) {
-    if (const auto* number = std::get_if<float OptimizerSpec::*>(&setting.member)) {
-      v.real(setting.key, t.**number, setting.range);
-    } else {
-      v.flag(setting.key, t.*std::get<bool OptimizerSpec::*>(setting.member));
-    }
-  }
+  visit_optimizer_settings(v, t);
 }
 
 template <typename V, typename T>
