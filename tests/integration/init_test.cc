@@ -63,6 +63,8 @@ TEST_CASE("the job of init trains exactly what train DATAFILE trains", "[integra
   const std::string text = read_text(dir / "houses.toml");
   CAPTURE(text);
   CHECK(text.find("source = [\"houses.csv\"]") != std::string::npos);
+  REQUIRE(run(dir, {"init", "houses.csv", "-o", "other.toml"}).status == 0);
+  CHECK(read_text(dir / "other.toml").find("source = [\"houses.csv\"]") != std::string::npos);
   CHECK(effective_job(dir, "houses.toml") == effective_job(dir, "houses.csv"));
   CHECK(trained(dir, "houses.toml") == trained(dir, "houses.csv"));
 }

@@ -1,3 +1,4 @@
+// The verb init: writes the job that `downpour train DATAFILE` would train to a job file.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -90,9 +91,8 @@ Result<void> init(const InitFlags& flags) {
   }
   std::error_code ignored;
   if (!flags.out.empty()) DP_TRY_VOID(check_out(flags.out, flags.force));
-  const fs::path folder =
-      fs::absolute(flags.out.empty() ? "." : fs::path(flags.out).parent_path(), ignored)
-          .lexically_normal();
+  const std::string here = flags.out.empty() ? "job.toml" : flags.out;
+  const fs::path folder = fs::absolute(here, ignored).lexically_normal().parent_path();
   std::vector<Override> overrides;
   if (!flags.target.empty()) overrides.push_back({"model.target", flags.target, "--target"});
   auto found = chief::choose_job(flags.data, overrides, /*fresh=*/false, folder.string());
