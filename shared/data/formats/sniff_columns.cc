@@ -12,8 +12,9 @@ namespace downpour::data {
 namespace {
 
 // The most usual names first: in a file with the columns x, y and label, the target is label.
-constexpr std::array kTargetNames = {"label",   "labels",   "target", "click",
-                                     "clicked", "is_click", "class",  "y"};
+constexpr std::array kTargetNames = {"label",    "labels",   "target",   "click",   "clicked",
+                                     "is_click", "class",    "y",        "outcome", "survived",
+                                     "churn",    "is_fraud", "converted"};
 
 // Names of columns whose integers are ids: last words, and whole names.
 constexpr std::array kIdWords = {"id",  "ids",     "uid",      "userid", "itemid", "movieid",
