@@ -21,9 +21,9 @@ namespace {
 std::optional<double> rate_after(const Job& job, const std::vector<Evaluation>& evaluations,
                                  uint32_t epoch, uint64_t steps) {
   if (steps == 0) return std::nullopt;
-  // In synchronous training a step takes a batch of each replica.
-  const uint64_t per_step = job.train.mode == TrainMode::kSync ? job.train.replicas.value_or(1) : 1;
-  const uint64_t step = std::max<uint64_t>(1, steps / std::max<uint64_t>(1, per_step));
+  // With replicas, a step takes a part of each. A part of local training is a round of batches.
+  const uint64_t parts = std::max<uint64_t>(1, job.train.replicas.value_or(1));
+  const uint64_t step = std::max<uint64_t>(1, steps / parts) * job.train.sync_every.value_or(1);
   // The nearest double of the decimal number in the job, which the float does not equal.
   const double rate = std::stod(number_text(job.optimizer.learning_rate));
   if (!job.optimizer.schedule.given()) return rate;

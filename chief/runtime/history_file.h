@@ -27,7 +27,7 @@ std::optional<double> figure_of(const Figures& figures, std::string_view name);
 struct HistoryLine {
   uint32_t epoch = 0;    // from 1
   bool partial = false;  // train.steps ended the job inside this epoch
-  uint64_t steps = 0;    // batches from the begin of the run to the end of this epoch
+  uint64_t steps = 0;    // batches from the start of the run to the end of this epoch
   uint64_t records = 0;  // applied in this epoch
   double seconds = 0;    // of training
   // Of optimizer.learning_rate and its schedule, at the last step of the epoch.

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "chief/runtime/history.h"
+#include "shared/optim/schedule.h"
 
 namespace downpour::chief {
 namespace {
@@ -55,6 +56,23 @@ TEST_CASE("the learning rate of an epoch follows the schedule", "[chief][history
   // The second evaluation is not better, so the third epoch has the reduced rate.
   CHECK(lines[1].learning_rate == 0.5);
   CHECK(lines[2].learning_rate == 0.25);
+}
+
+TEST_CASE("the schedule counts the steps of the mode", "[chief][history]") {
+  Job job = regression();
+  job.optimizer.schedule = {
+      .type = ScheduleType::kExponential, .decay_steps = 8, .decay_rate = 0.5F};
+  const auto rate = [&] { return history_lines(job, {account_of(0, 9)}, {})[0].learning_rate; };
+  const auto rate_of_step = [&](uint64_t step) {
+    return 0.5 * optim::schedule_factor(job.optimizer.schedule, step, 0);
+  };
+  CHECK(rate() == rate_of_step(10));
+  job.train.mode = TrainMode::kSync;
+  job.train.replicas = 2;
+  CHECK(rate() == rate_of_step(5));
+  job.train.mode = TrainMode::kLocal;
+  job.train.sync_every = 4;
+  CHECK(rate() == rate_of_step(20));  // five rounds of four batches
 }
 
 TEST_CASE("lines are read back, and a repeated epoch counts once", "[chief][history]") {
