@@ -141,8 +141,9 @@ ColumnUse use_of(const std::string& name, const Column& column) {
   return !column.is_text() && all_differ(column) ? ColumnUse::kUnique : ColumnUse::kValues;
 }
 
-std::string_view why_left_out(ColumnUse use) {
-  switch (use) {
+std::string_view why_left_out(const Roles& roles, const std::string& name, const Column& column) {
+  if (std::ranges::count(roles.weights, name) > 0) return "";
+  switch (use_of(name, column)) {
     case ColumnUse::kValues:
     case ColumnUse::kIds:
       return "";

@@ -56,8 +56,9 @@ enum class ColumnUse : uint8_t {
 };
 /// Decides by the name and the values.
 ColumnUse use_of(const std::string& name, const Column& column);
-/// Returns why a column is left out, for example "a time"; empty if it is not.
-std::string_view why_left_out(ColumnUse use);
+/// Returns why a column is left out, for example "a time"; empty if it is not. A sample weight is
+/// never left out.
+std::string_view why_left_out(const Roles& roles, const std::string& name, const Column& column);
 
 /// Returns the field for a column: quantiles of numbers, hashed texts and ids, or bags of words for
 /// long texts.
@@ -97,17 +98,23 @@ struct AddedFields {
   size_t numeric = 0, keys = 0;
   std::string left_out;  // names without a field, separated by commas
 };
-/// Adds the field of each member of a record to `facts`, except the targets. `field_of(name,
+/// Adds the field of each member of a record to `facts`, except the targets and columns that are
+/// left out. `is_single(name)` returns whether a member has one value in a record. `field_of(name,
 /// member)` returns the field of a member, or nothing if no field can hold it.
-template <typename Members, typename FieldOf>
+template <typename Members, typename IsSingle, typename FieldOf>
 AddedFields add_fields(const Roles& roles, const std::vector<Roles::Target>& targets,
-                       const Members& members, FieldOf&& field_of, FileFacts& facts) {
+                       const Members& members, IsSingle&& is_single, FieldOf&& field_of,
+                       FileFacts& facts) {
   AddedFields added;
   for (const auto& [name, member] : members) {
     if (names_target(targets, name)) continue;
-    std::optional<FieldSpec> field = field_of(name, member);
+    std::string_view why_not;
+    if (is_single(name)) why_not = why_left_out(roles, name, member.column);
+    std::optional<FieldSpec> field;
+    if (why_not.empty()) field = field_of(name, member);
     if (!field) {
       added.left_out += (added.left_out.empty() ? "" : ", ") + name;
+      if (!why_not.empty()) added.left_out += " (" + std::string(why_not) + ")";
       continue;
     }
     take_weight(roles, *field);

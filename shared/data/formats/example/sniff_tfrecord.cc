@@ -163,7 +163,8 @@ Result<FileFacts> frame_facts(FileSample& file) {
   const auto field_of_one = [&](const std::string& name, const auto& feature) {
     return field_of_feature(name, feature, records);
   };
-  const AddedFields added = add_fields(file.roles(), targets, features, field_of_one, facts);
+  const AddedFields added =
+      add_fields(file.roles(), targets, features, is_single, field_of_one, facts);
   std::string target = no_target(known, "feature");
   for (const Roles::Target& named : targets)
     describe_target(named, features.at(named.name).column, facts, note);

@@ -76,7 +76,6 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
     return std::nullopt;
   FieldSpec field{.name = name};
   if (!member.list) {
-    if (!why_left_out(use_of(name, member.column)).empty()) return std::nullopt;
     field = field_of(name, member.column);
     field.shape.clear();  // a text is one string, not a bag of words
     if (member.lines == lines) field.fallback.reset();
@@ -137,7 +136,8 @@ Result<FileFacts> json_facts(FileSample& file) {
   const auto field_of_one = [&](const std::string& name, const auto& member) {
     return field_of_member(name, member, objects);
   };
-  const AddedFields added = add_fields(file.roles(), targets, members, field_of_one, facts);
+  const AddedFields added =
+      add_fields(file.roles(), targets, members, is_single, field_of_one, facts);
   std::string target = no_target(known, "member");
   for (const Roles::Target& named : targets)
     describe_target(named, members.at(named.name).column, facts, note);

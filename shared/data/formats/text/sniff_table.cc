@@ -229,9 +229,9 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     const std::string& name = facts.columns[i];
     if (names_target(targets, name) || columns[i].cells == 0) continue;
     // pandas writes an index without a name.
-    const ColumnUse use = use_of(facts.header && rows[0][i].empty() ? "index" : name, columns[i]);
-    if (const std::string_view why_not = why_left_out(use);
-        !why_not.empty() && std::ranges::count(file.roles().weights, name) == 0) {
+    const std::string title = facts.header && rows[0][i].empty() ? "index" : name;
+    if (const std::string_view why_not = why_left_out(file.roles(), title, columns[i]);
+        !why_not.empty()) {
       left_out += str(left_out.empty() ? "; left out: " : ", ", name, " (", why_not, ")");
       continue;
     }
@@ -240,7 +240,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     if (facts.fields.back().transform.empty()) continue;
     if (auto ids = id_field_of(name, columns[i]); ids && !is_column(ids->name))
       facts.fields.push_back(*std::move(ids));
-    const bool is_number = columns[i].is_numeric() && use != ColumnUse::kIds;
+    const bool is_number = columns[i].is_numeric() && use_of(name, columns[i]) != ColumnUse::kIds;
     (is_number ? numeric : columns[i].is_text() ? text : categorical) += 1;
   }
   facts.missing.assign(marks.begin(), marks.end());

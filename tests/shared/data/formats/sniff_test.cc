@@ -312,6 +312,19 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
   for (const char* name : {"c1", "order_id", "note", "date"}) CHECK_FALSE(has(sales, name));
   CHECK(field_of(sales, "title").is_bag());  // several words
   CHECK(field_of(sales, "zip").type == FieldType::kString);
+  // Members of JSON objects; a list is never left out.
+  std::string lines;
+  for (int i = 0; i < 200; ++i) {
+    lines += str("{\"user_id\": ", i % 31, ", \"seen_ids\": [\"s", i,
+                 "\", \"x\"], \"rating\": ", 1 + i % 5, ", \"timestamp\": ", 964982703 + i, "}\n");
+  }
+  const FileFacts members =
+      sniff(dir.write("f.jsonl", lines), {}, {.targets = {{"rating", ""}}}).value();
+  CHECK(members.classes == 0);
+  CHECK_FALSE(has(members, "timestamp"));
+  CHECK_THAT(members.reason, Contains("ignored: timestamp (a time)"));
+  CHECK(field_of(members, "user_id").type == FieldType::kString);
+  CHECK(has(members, "seen_ids"));
   // A duration is no time, and a column of different numbers without such a name is a field.
   const FileFacts trips =
       facts_of("time,x,y", [](int i) { return str(i % 90, ",", i, ",", i * 2); });
