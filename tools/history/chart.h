@@ -40,7 +40,7 @@ struct Chart {
 };
 
 /// Returns the multiples of 1, 2 or 5 times a power of ten in [low, high], at most `count_max` of
-/// them (at least 2). Of an empty or infinite interval: nothing.
+/// them (at least 2). An empty or infinite interval has none.
 std::vector<double> round_ticks(double low, double high, size_t count_max);
 
 /// Returns the text of a tick: as many digits as its distance to the next tick needs.
