@@ -7,7 +7,9 @@ function(dp_module name)
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES} ${ARG_APART})
     target_link_libraries(${name} PUBLIC dp_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
-    set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 32)  # presets with unity builds only
+    set_target_properties(${name} PROPERTIES
+      UNITY_BUILD_BATCH_SIZE 32          # presets with unity builds only
+      POSITION_INDEPENDENT_CODE ON)      # the programs and libdownpour.so share their modules
     if(ARG_APART)
       set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
       set_source_files_properties(${ARG_SOURCES} PROPERTIES UNITY_GROUP rest)

@@ -3,6 +3,9 @@ add_library(dp_flags INTERFACE)
 target_compile_options(dp_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-restrict
   $<$<BOOL:${DP_WERROR}>:-Werror>)
+# No other library replaces a function of a module, so position-independent code may be inlined as that of a program is.
+target_compile_options(dp_flags INTERFACE
+  $<$<BOOL:$<TARGET_PROPERTY:POSITION_INDEPENDENT_CODE>>:-fno-semantic-interposition>)
 if(DP_ARCH)
   target_compile_options(dp_flags INTERFACE -march=${DP_ARCH})
 endif()
