@@ -60,6 +60,7 @@ data::Roles roles_of(const ModelSpec& model) {
   if (!model.preset.empty()) {
     const std::string& target = model.options.target;
     roles.targets = {{target.empty() ? "label" : target, loss_of(model)}};
+    if (!model.options.weights.empty()) roles.weights = {model.options.weights};
   }
   for (const OutputSpec& output : model.outputs) {
     if (std::ranges::find(roles.targets, output.target, &data::Roles::Target::name) ==
@@ -130,6 +131,9 @@ ModelSpec model_of(std::span<const Override> overrides) {
     if (key == "model.preset") model.preset = unquoted(value);
     if (key == "model.target") model.options.target = unquoted(value);
     if (key == "model.loss") model.options.loss = unquoted(value);
+    if (key == "model.weights") model.options.weights = unquoted(value);
+    if (key == "model.classes")
+      model.options.classes = uint32_t(std::strtoul(value.c_str(), nullptr, 10));
   }
   return model;
 }
@@ -243,8 +247,8 @@ Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
 Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> overrides,
                              bool fresh, const std::string& here) {
   std::error_code error;
-  const bool is_object = is_object_path(path);
-  if (!is_object && !fs::exists(path, error)) {
+  const bool is_object = is_object_path(path), is_memory = is_memory_path(path);
+  if (!is_object && !is_memory && !fs::exists(path, error)) {
     return Error{ErrorCode::kNoInput, "the job or data file does not exist", path,
                  "a job file ends in .toml; see downpour train --help", ""};
   }
@@ -252,12 +256,14 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
   data::Roles roles;
   const std::string loss = given_loss(model);
   if (!model.options.target.empty()) roles.targets = {{model.options.target, loss}};
+  if (!model.options.weights.empty()) roles.weights = {model.options.weights};
   DP_TRY(FileFacts facts, data::sniff(path, {}, roles));
   if (const LossInfo* const info = find_loss(loss)) {
     if (info->is_regression()) facts.classes = 0;
     if (info->target == TargetType::kBinary) facts.classes = 2;
+    if (model.options.classes > 0) facts.classes = model.options.classes;
   }
-  facts.path = is_object ? path : fs::absolute(path, error).string();
+  facts.path = is_object || is_memory ? path : fs::absolute(path, error).string();
   if (facts.records_estimated == 0 && is_object) {
     DP_TRY(const data::File file, data::File::open(path));
     facts.records_estimated = file.bytes() / 200;

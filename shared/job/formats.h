@@ -23,7 +23,8 @@ enum class RecordLayout : uint8_t {
   kJsonLines,    // a line is a JSON object
   kSparseLines,  // a line has a label and features by number
   kTable,        // a line has one cell for each column
-  kLast = kTable,
+  kColumns,      // columns in the memory of this process
+  kLast = kColumns,
 };
 
 struct FormatTraits {
@@ -125,6 +126,10 @@ inline constexpr std::array kFormats = {
                  .writable = true,
                  .filterable = true,
                  .default_fields = sparse_line_fields},
+    FormatTraits{.format = DataFormat::kMemory,
+                 .name = "memory",
+                 .layout = RecordLayout::kColumns,
+                 .typed = true},
 };
 
 constexpr bool formats_are_in_order() {
@@ -150,9 +155,10 @@ constexpr bool has_sparse_lines(DataFormat format) {
 }
 constexpr bool is_frames(DataFormat format) { return layout_of(format) == RecordLayout::kFrames; }
 constexpr bool is_images(DataFormat format) { return layout_of(format) == RecordLayout::kImages; }
+constexpr bool is_memory(DataFormat format) { return layout_of(format) == RecordLayout::kColumns; }
 /// Returns whether each record is a line of text.
 constexpr bool is_lines(DataFormat format) {
-  return !is_arrays(format) && !is_frames(format) && !is_images(format);
+  return !is_arrays(format) && !is_frames(format) && !is_images(format) && !is_memory(format);
 }
 
 /// Returns the fields that a format defines itself; empty for most formats.

@@ -27,7 +27,8 @@ enum class DataFormat : uint8_t {
   kNpz,
   kJsonl,
   kLibffm,
-  kLast = kLibffm
+  kMemory,
+  kLast = kMemory
 };
 enum class BadRecords : uint8_t { kFail, kSkip };
 
@@ -241,6 +242,7 @@ struct OutputSpec {
 struct PresetOptions {
   std::vector<std::string> inputs;  // empty: every field except the target
   std::string target;               // empty: "label"
+  std::string weights;              // field of the records' weights; empty: all have weight 1
   uint32_t dim = 0;                 // 0: the preset's default
   std::vector<uint32_t> units;      // empty: the preset's default
   uint32_t bins = 0;                // piecewise-linear embeddings of numbers; 0: none

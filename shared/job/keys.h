@@ -212,6 +212,7 @@ void visit_model(V& v, T& t) {
   if (V::kReads || t.layers.empty()) {  // in a complete job the layers hold everything
     v.strings("inputs", t.options.inputs, true);
     v.text("target", t.options.target);
+    v.text("weights", t.options.weights);
     v.number("dim", t.options.dim, 0, 4096);
     v.counts("units", t.options.units);
     v.number("bins", t.options.bins, 0, 1024);

@@ -106,7 +106,8 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
   }
   if (names.empty()) {
     for (const FieldSpec& field : job.data.fields) {
-      if (field.name != target) names.push_back(field.name);
+      if (field.name != target && field.name != job.model.options.weights)
+        names.push_back(field.name);
     }
   }
   for (const std::string& name : names) {
@@ -413,9 +414,14 @@ Result<void> expand_preset(Job& job) {
     return Error{ErrorCode::kConfig, str("the preset's target `", target, "` is not a field"),
                  "model.target", "set the field to predict: model.target = \"...\"", "DP-2107"};
   }
+  if (!options.weights.empty() && job.data.find_field(options.weights) == nullptr) {
+    return Error{ErrorCode::kConfig, str("the weights `", options.weights, "` are not a field"),
+                 "model.weights", "set the field of the records' weights", "DP-2107"};
+  }
   DP_TRY(const Inputs inputs, preset_inputs(job, target));
   OutputSpec output;
   output.target = target;
+  output.weights = options.weights;
   if (model.preset == "wide_deep" || model.preset == "deepfm") {
     DP_TRY_VOID(wide_deep(job, inputs, output));
   } else if (model.preset == "dcn_v2") {
@@ -538,7 +544,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   const bool two_ids = categories && !numbers && facts.classes <= 2 && facts.fields.size() == 3 &&
                        !traits_of(facts.format).own_columns;
   job.train.batch_size = facts.records_estimated > kManyRecords / 10 ? 512 : 256;
-  const bool sparse_lines = has_sparse_lines(facts.format);
+  const bool sparse_lines = has_sparse_lines(facts.format) || facts.has_pairs;
   if (facts.classes > 2 && !categories && !numbers && !sparse_lines) {
     job.model.preset = "softmax_mlp";
     options.units = {128, facts.classes};

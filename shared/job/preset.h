@@ -32,6 +32,7 @@ struct FileFacts {
   std::string target;
   uint32_t classes = 2;  // 2: binary; more: multi-class; 0: regression
   uint64_t records_estimated = 0;
+  bool has_pairs = false;  // a field has keys with values, as in libsvm
   // Of a bag of keys: the mean over the records of the sum of squared products of two values; for
   // values of 1, the number of pairs of keys in a record.
   double pairs_per_record = 0;

@@ -119,10 +119,12 @@ extern const Codec kArrayCodec, kFrameCodec, kImageCodec, kJsonCodec, kSparseLin
 
 /// The entry of RecordLayout::kUnknown, which has no functions.
 inline constexpr Codec kNoCodec;
+/// The entry of RecordLayout::kColumns, which has no functions either.
+inline constexpr Codec kNoMemoryCodec{.layout = RecordLayout::kColumns};
 /// All codecs, in the order of the enum.
 inline constexpr auto kCodecTable =
     std::to_array<const Codec*>({&kNoCodec, &kArrayCodec, &kFrameCodec, &kImageCodec, &kJsonCodec,
-                                 &kSparseLineCodec, &kTableCodec});
+                                 &kSparseLineCodec, &kTableCodec, &kNoMemoryCodec});
 static_assert(kCodecTable.size() == size_t(RecordLayout::kLast) + 1,
               "kCodecTable needs one entry per RecordLayout");
 

@@ -2,7 +2,8 @@
 // such as csv and tsv, share these functions. The traits of the formats are in
 // shared/job/formats.h, because the checks of a job need them too.
 //
-// The formats npy and npz are *arrays*: a source has several NumPy arrays, and record i consists of
+// The format memory has no file: its records are rows of a MemoryTable. The formats npy and npz are
+// *arrays*: a source has several NumPy arrays, and record i consists of
 // row i of each array that a field reads. A *window* (records/window.h) is a bounded run of
 // consecutive records in memory. A *range* is a contiguous part of a file; a shard has one or
 // several.
@@ -77,14 +78,15 @@ struct Format {
 };
 
 // One Format per layout, each defined in the source file that implements the layout.
-extern const Format kArrays, kFrames, kImages, kJsonLines, kSparseLines, kTables;
+extern const Format kArrays, kFrames, kImages, kJsonLines, kSparseLines, kTables, kMemoryColumns;
 
 /// The entry of RecordLayout::kUnknown, which stands for a format that is not decided yet. It has
 /// no functions.
 inline constexpr Format kUndecided;
 /// All layouts, in the order of the enum.
-inline constexpr auto kFormatTable = std::to_array<const Format*>(
-    {&kUndecided, &kArrays, &kFrames, &kImages, &kJsonLines, &kSparseLines, &kTables});
+inline constexpr auto kFormatTable =
+    std::to_array<const Format*>({&kUndecided, &kArrays, &kFrames, &kImages, &kJsonLines,
+                                  &kSparseLines, &kTables, &kMemoryColumns});
 static_assert(kFormatTable.size() == size_t(RecordLayout::kLast) + 1,
               "kFormatTable needs one entry per RecordLayout");
 

@@ -1,8 +1,10 @@
 // sniff: detects a file's format and the settings that a job for it needs.
 #include "shared/data/formats/sniff.h"
 
+#include "shared/base/object_scheme.h"
 #include "shared/data/formats/format.h"
 #include "shared/data/formats/json/json_scan.h"
+#include "shared/data/formats/sniff_columns.h"
 #include "shared/data/records/delimited.h"
 
 namespace downpour::data {
@@ -47,6 +49,7 @@ Error unknown_format(FileSample& file) {
 }  // namespace
 
 Sniffed recognize(const std::string& path, const DataSpec& declared, const Roles& roles) {
+  if (is_memory_path(path)) return sniff_memory(path, roles);
   FileSample file(path, declared, roles);
   for (const Format* format : kFormatTable) {
     if (format->sniff == nullptr) continue;

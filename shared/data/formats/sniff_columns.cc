@@ -178,7 +178,7 @@ std::optional<FieldSpec> id_field_of(const std::string& name, const Column& colu
                    .transform = {ops::Hash{}}};
 }
 
-size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
+size_t choose_target(std::span<const std::string> names, std::span<const Column> columns,
                      bool header, std::string& why) {
   if (const auto best = std::ranges::min_element(names, {}, target_rank);
       header && target_rank(*best) != kNoTargetName) {
@@ -258,6 +258,50 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
   }
   if (facts.target.empty()) facts.target = target.name, facts.classes = classes;
   facts.fields.push_back(std::move(field));
+}
+
+std::string describe_columns(const Roles& roles, const TableColumns& table,
+                             std::vector<std::string>& names, FileFacts& facts) {
+  std::string why, note;
+  const auto is_column = [&](const std::string& name) {
+    return std::ranges::count(names, name) > 0;
+  };
+  std::vector<Roles::Target> targets = present(roles.targets, is_column);
+  if (targets.empty()) {
+    std::string& guess = names[choose_target(names, table.columns, table.named, why)];
+    if (!table.named) guess = "label";
+    targets = {{guess, ""}};
+  } else {
+    why = "by the job";
+  }
+
+  std::string left_out;
+  size_t numeric = 0, categorical = 0, text = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Column& column = table.columns[i];
+    const std::string& name = names[i];
+    // Nothing is known about a column without values.
+    if (names_target(targets, name) || column.cells == 0) continue;
+    const std::string_view why_not = why_left_out(roles, table.titles[i], column);
+    if (!why_not.empty()) {
+      left_out += str(left_out.empty() ? "; left out: " : ", ", name, " (", why_not, ")");
+      continue;
+    }
+    facts.fields.push_back(field_of(name, column));
+    take_weight(roles, facts.fields.back());
+    if (facts.fields.back().transform.empty()) continue;
+    if (auto ids = id_field_of(name, column); ids && !is_column(ids->name))
+      facts.fields.push_back(*std::move(ids));
+    const bool is_number = column.is_numeric() && use_of(name, column) != ColumnUse::kIds;
+    (is_number ? numeric : column.is_text() ? text : categorical) += 1;
+  }
+  for (const Roles::Target& target : targets) {
+    const auto i = size_t(std::ranges::find(names, target.name) - names.begin());
+    describe_target(target, table.columns[i], facts, note);
+  }
+  return str(numeric, " numeric, ", categorical, " categorical",
+             text > 0 ? str(", ", text, " text") : "", " columns; target \"", facts.target, "\" (",
+             why, "; ", said(facts.classes), note, ")", left_out);
 }
 
 }  // namespace downpour::data

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,12 +87,23 @@ std::string no_target(bool known, std::string_view part);
 void take_weight(const Roles& roles, FieldSpec& field);
 /// Returns the index of the column to predict, if the job names none. `why` gets the reason. Ids,
 /// times and row numbers are chosen only by their name.
-size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
+size_t choose_target(std::span<const std::string> names, std::span<const Column> columns,
                      bool header, std::string& why);
 /// Adds the field of a target to `facts`. The first call sets the target and its number of classes.
 /// `note` gets the meaning of its values. A known loss decides the type of the field.
 void describe_target(const Roles::Target& target, const Column& column, FileFacts& facts,
                      std::string& note);
+
+/// The columns of a table of single values.
+struct TableColumns {
+  std::span<const std::string> titles;  // the names that say what the columns are good for
+  std::span<const Column> columns;
+  bool named = true;  // the names are those of the data
+};
+/// Adds the fields of all columns to `facts`, and finds the target if the job names none. The guess
+/// of an unnamed column renames it in `names` to "label". Returns the reason.
+std::string describe_columns(const Roles& roles, const TableColumns& table,
+                             std::vector<std::string>& names, FileFacts& facts);
 
 /// The fields that add_fields() has added, for the reason of a guess.
 struct AddedFields {
@@ -130,5 +142,8 @@ std::optional<Sniffed> sniff_frames(FileSample& file);
 std::optional<Sniffed> sniff_json_lines(FileSample& file);
 std::optional<Sniffed> sniff_sparse_lines(FileSample& file);
 std::optional<Sniffed> sniff_table(FileSample& file);
+
+/// Describes the columns of a table in memory.
+Sniffed sniff_memory(const std::string& path, const Roles& roles);
 
 }  // namespace downpour::data

@@ -8,6 +8,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/format.h"
+#include "shared/data/formats/memory/memory_table.h"
 #include "shared/data/formats/mnist/mnist.h"
 #include "shared/data/formats/numpy/arrays.h"
 #include "shared/data/reading/dataset.h"
@@ -67,6 +68,7 @@ Result<std::vector<std::string>> read_list(const std::string& path) {
 }
 
 Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
+  if (is_memory_path(path)) return look_at_table(path);
   if (names_arrays(data, path)) {
     DP_TRY(const std::vector<SourceArray> arrays, open_arrays(data, path));
     return look_at_arrays(path, arrays);
@@ -90,6 +92,7 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
 /// Returns the files or objects that an absolute path or glob names. If a file with exactly that
 /// name exists, the path is not treated as a glob.
 Result<std::vector<std::string>> files_named(const std::string& path) {
+  if (is_memory_path(path)) return std::vector{path};
   if (is_object_path(path)) {
     if (path.find_first_of("*?[\\") == std::string::npos) return std::vector{path};
     DP_TRY(objects::StoreSettings settings, objects::settings_from_environment());
@@ -110,7 +113,7 @@ Result<std::vector<std::string>> files_named(const std::string& path) {
 Result<std::vector<std::string>> files_of(const std::string& written, const std::string& base_dir) {
   std::error_code ignored;
   const auto absolute = [&](std::string_view name) {
-    if (is_object_path(name)) return std::string(name);
+    if (is_object_path(name) || is_memory_path(name)) return std::string(name);
     const std::filesystem::path joined = std::filesystem::path(base_dir) / name;
     return std::filesystem::absolute(joined, ignored).lexically_normal().string();
   };

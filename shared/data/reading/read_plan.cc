@@ -6,6 +6,7 @@
 #include "shared/base/human.h"
 #include "shared/base/str.h"
 #include "shared/data/reading/scratch.h"
+#include "shared/data/values/declared_fields.h"
 #include "shared/job/losses.h"
 
 namespace downpour::data {
@@ -202,6 +203,13 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
   for (TargetRule& rule : out->targets) {
     rule.kind = TargetKind::kAny;
     rule.any_text = true;
+  }
+  // Weights count in sums only. They are the floats after the last target (InputLayout).
+  const std::vector<FloatInput>& floats = out->layout.floats;
+  size_t end = floats.size();
+  while (end > 0 && find_target(*out, floats[end - 1].field) == nullptr) --end;
+  if (end > 0) {
+    for (size_t i = end; i < floats.size(); ++i) out->targets.push_back({.field = floats[i].field});
   }
   return out;
 }

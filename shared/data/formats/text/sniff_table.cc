@@ -206,53 +206,19 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
         str("the first line looks like a header, but has the column `", shown(*name), "` twice"),
         file.path(), "give each column a unique name"};
   }
-  std::string why, note;
-  const auto is_column = [&](const std::string& name) {
-    return std::ranges::count(facts.columns, name) > 0;
-  };
-  std::vector<Roles::Target> targets = present(file.roles().targets, is_column);
-  if (targets.empty()) {
-    const bool named = facts.header || !declared.empty();
-    std::string& guess = facts.columns[choose_target(facts.columns, columns, named, why)];
-    if (!named) guess = "label";
-    targets = {{guess, ""}};
-  } else {
-    why = "by the job";
-  }
-
   std::set<std::string> marks;
-  std::string left_out;
-  size_t numeric = 0, categorical = 0, text = 0;
+  std::vector<std::string> titles = facts.columns;
   for (size_t i = 0; i < width; ++i) {
     for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
-    // Nothing is known about a column without values.
-    const std::string& name = facts.columns[i];
-    if (names_target(targets, name) || columns[i].cells == 0) continue;
     // pandas writes an index without a name.
-    const std::string title = facts.header && rows[0][i].empty() ? "index" : name;
-    if (const std::string_view why_not = why_left_out(file.roles(), title, columns[i]);
-        !why_not.empty()) {
-      left_out += str(left_out.empty() ? "; left out: " : ", ", name, " (", why_not, ")");
-      continue;
-    }
-    facts.fields.push_back(field_of(name, columns[i]));
-    take_weight(file.roles(), facts.fields.back());
-    if (facts.fields.back().transform.empty()) continue;
-    if (auto ids = id_field_of(name, columns[i]); ids && !is_column(ids->name))
-      facts.fields.push_back(*std::move(ids));
-    const bool is_number = columns[i].is_numeric() && use_of(name, columns[i]) != ColumnUse::kIds;
-    (is_number ? numeric : columns[i].is_text() ? text : categorical) += 1;
+    if (facts.header && rows[0][i].empty()) titles[i] = "index";
   }
   facts.missing.assign(marks.begin(), marks.end());
-  for (const Roles::Target& target : targets) {
-    const auto i = size_t(std::ranges::find(facts.columns, target.name) - facts.columns.begin());
-    describe_target(target, columns[i], facts, note);
-  }
-  facts.reason =
-      str(traits_of(facts.format).name, facts.header ? " with header" : " without header", ": ",
-          numeric, " numeric, ", categorical, " categorical",
-          text > 0 ? str(", ", text, " text") : "", " columns; target \"", facts.target, "\" (",
-          why, "; ", said(facts.classes), note, ")", left_out);
+  const bool named = facts.header || !declared.empty();
+  const std::string found = describe_columns(
+      file.roles(), {.titles = titles, .columns = columns, .named = named}, facts.columns, facts);
+  facts.reason = str(traits_of(facts.format).name,
+                     facts.header ? " with header: " : " without header: ", found);
   return facts;
 }
 

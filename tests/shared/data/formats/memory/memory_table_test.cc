@@ -1,0 +1,219 @@
+// Tables in memory: every kind of column, missing values, detection, and errors.
+#include "shared/data/formats/memory/memory_table.h"
+
+#include <cmath>
+#include <limits>
+
+#include "shared/data/formats/sniff.h"
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+using Kind = MemoryColumn::Kind;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+template <typename T>
+MemoryColumn numbers(const std::string& name, NpyType type, const std::vector<T>& values,
+                     uint64_t width = 1) {
+  return {.name = name,
+          .type = type,
+          .values = reinterpret_cast<const char*>(values.data()),
+          .stride = int64_t(width * sizeof(T)),
+          .width = width};
+}
+
+/// Texts as Arrow stores them.
+struct Texts {
+  explicit Texts(const std::vector<std::string>& all) {
+    offsets = {0};
+    for (const std::string& text : all) {
+      bytes += text;
+      offsets.push_back(int32_t(bytes.size()));
+    }
+  }
+  MemoryTexts view() const { return {offsets.data(), false, bytes.data()}; }
+  std::string bytes;
+  std::vector<int32_t> offsets;
+};
+
+std::shared_ptr<ReadPlan> plan_of(const SharedTable& table, std::vector<FieldSpec> fields) {
+  auto plan = std::make_shared<ReadPlan>();
+  plan->data.format = DataFormat::kMemory;
+  plan->data.source.paths = {table.path()};
+  plan->data.shuffle = "off";
+  plan->batch_size = 2;
+  plan->data.fields = std::move(fields);
+  const auto files = list_files(plan->data, plan->data.source, "/");
+  if (!files) FAIL(files.error().what);
+  plan->files = *files;
+  return plan;
+}
+
+Result<std::vector<Batch>> read_all(const std::shared_ptr<ReadPlan>& plan) {
+  DP_TRY(const auto reader,
+         open_shard(plan, Split::kAll, {}, {.begin = 0, .end = plan->files[0].bytes}, 0));
+  std::vector<Batch> batches;
+  for (Batch batch;;) {
+    DP_TRY(const bool more, reader->next(batch));
+    if (!more) return batches;
+    batches.push_back(batch);
+  }
+}
+
+TEST_CASE("memory: reads numbers of any type, stride and width", "[data]") {
+  const std::vector<double> wide = {1, 2, 3, 4, 5, 6};
+  const std::vector<int16_t> codes = {7, -8, 9};
+  MemoryColumn backwards = numbers("b", {'f', 8}, wide);
+  backwards.values += 4 * sizeof(double);
+  backwards.stride = -2 * int64_t(sizeof(double));  // 5, 3, 1
+  const SharedTable table(std::make_shared<MemoryTable>(
+      MemoryTable{3, {numbers("w", {'f', 8}, wide, 2), numbers("c", {'i', 2}, codes), backwards}}));
+  auto plan = plan_of(table, {{.name = "w", .shape = {2}}, {.name = "c"}, {.name = "b"}});
+  plan->layout.floats = {{"w", 2}, {"c", 1}, {"b", 1}};
+  const auto batches = read_all(plan).value();
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[0].floats[0].values == std::vector<float>{1, 2, 3, 4});
+  CHECK(batches[0].floats[1].values == std::vector<float>{7, -8});
+  CHECK(batches[0].floats[2].values == std::vector<float>{5, 3});
+  CHECK(batches[1].records == 1);
+  CHECK(batches[1].floats[2].values[0] == 1);
+}
+
+TEST_CASE("memory: NaN, a cleared bit and a negative index are missing values", "[data]") {
+  const std::vector<float> values = {kNan, 2, 3};
+  const uint8_t bits = 0b1011'0000;  // rows 0 and 1 of bits 4, 5 and 6 have values, row 2 has none
+  const std::vector<int8_t> codes = {1, -1, 0};
+  const Texts texts({"a", "bb"});
+  MemoryColumn masked = numbers("m", {'f', 4}, values);
+  masked.valid = &bits;
+  masked.valid_begin = 4;
+  MemoryColumn words{.name = "d", .kind = Kind::kDictionary, .type = {'i', 1}, .stride = 1};
+  words.values = reinterpret_cast<const char*>(codes.data());
+  words.texts = texts.view();
+  words.text_count = 2;
+  const SharedTable table(std::make_shared<MemoryTable>(
+      MemoryTable{3, {masked, words, numbers("n", {'f', 4}, values)}}));
+  auto plan = plan_of(
+      table,
+      {{.name = "m", .fallback = "9"},
+       {.name = "n", .fallback = "8"},
+       {.name = "d", .type = FieldType::kString, .fallback = "", .transform = {ops::Hash{}}}});
+  plan->batch_size = 3;
+  plan->layout.floats = {{"m", 1}, {"n", 1}};
+  plan->layout.bags = {{"d", 0}};
+  plan->layout.tables = {TableId(0)};
+  const auto batches = read_all(plan).value();
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].floats[0].values == std::vector<float>{9, 2, 9});
+  CHECK(batches[0].floats[1].values == std::vector<float>{8, 2, 3});
+  CHECK(batches[0].tables[0].keys.size() == 3);  // "bb", the default, "a"
+}
+
+TEST_CASE("memory: a number and its text have the same key as in a CSV file", "[data]") {
+  const ScratchDir dir;
+  auto csv = std::make_shared<ReadPlan>();
+  csv->data.format = DataFormat::kCsv;
+  csv->data.header = true;
+  csv->data.columns = {"k"};
+  const FieldSpec field{.name = "k", .type = FieldType::kString, .transform = {ops::Hash{}}};
+  csv->data.fields = {field};
+  csv->layout.bags = {{"k", 0}};
+  csv->layout.tables = {TableId(0)};
+  csv->data.shuffle = "off";
+  csv->files =
+      list_files(csv->data, {.paths = {dir.write("k.csv", "k\n3\n-1\n2.5\n")}}, "/").value();
+  const std::vector<uint64_t> wanted = read_all(csv).value().at(0).tables[0].keys;
+  const auto keys_of = [&](const MemoryColumn& column) {
+    const SharedTable table(std::make_shared<MemoryTable>(MemoryTable{3, {column}}));
+    auto plan = plan_of(table, {field});
+    plan->batch_size = 3;
+    plan->layout = csv->layout;
+    return read_all(plan).value().at(0).tables[0].keys;
+  };
+  const std::vector<double> doubles = {3, -1, 2.5};
+  CHECK(keys_of(numbers("k", {'f', 8}, doubles)) == wanted);
+  const Texts texts({"3", "-1", "2.5"});
+  CHECK(keys_of({.name = "k", .kind = Kind::kTexts, .texts = texts.view()}) == wanted);
+}
+
+TEST_CASE("memory: pairs give keys with values", "[data]") {
+  const std::vector<int32_t> starts = {0, 2, 2, 3};
+  const std::vector<int64_t> keys = {5, 1, 5};
+  const std::vector<float> values = {0.5F, 2, 1};
+  const MemoryColumn pairs{.name = "features",
+                           .kind = Kind::kPairs,
+                           .type = {'f', 4},
+                           .values = reinterpret_cast<const char*>(values.data()),
+                           .start_type = {'i', 4},
+                           .key_type = {'i', 8},
+                           .starts = reinterpret_cast<const char*>(starts.data()),
+                           .keys = reinterpret_cast<const char*>(keys.data())};
+  const SharedTable table(std::make_shared<MemoryTable>(MemoryTable{3, {pairs}}));
+  auto plan = plan_of(table, {{.name = "features", .type = FieldType::kInt64, .shape = {-1}}});
+  plan->batch_size = 3;
+  plan->layout.bags = {{"features", 0}};
+  plan->layout.tables = {TableId(0)};
+  const auto batches = read_all(plan).value();
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].bags[0].offsets == std::vector<uint32_t>{0, 2, 2, 3});
+  CHECK(batches[0].bags[0].values == std::vector<float>{0.5F, 2, 1});
+  CHECK(batches[0].tables[0].keys == std::vector<uint64_t>{5, 1});
+  const auto facts = sniff(table.path());
+  CHECK(facts.value().has_pairs);
+}
+
+TEST_CASE("memory: finds fields and the target", "[data]") {
+  std::vector<double> ages, labels;
+  std::vector<int32_t> codes;
+  for (int i = 0; i < 100; ++i) {
+    ages.push_back(20 + i * 0.5);
+    labels.push_back(i % 2);
+    codes.push_back(i % 3 - 1);
+  }
+  const Texts texts({"red", "blue"});
+  MemoryColumn colour{.name = "colour", .kind = Kind::kDictionary, .type = {'i', 4}, .stride = 4};
+  colour.values = reinterpret_cast<const char*>(codes.data());
+  colour.texts = texts.view();
+  colour.text_count = 2;
+  const SharedTable table(std::make_shared<MemoryTable>(MemoryTable{
+      100, {numbers("age", {'f', 8}, ages), colour, numbers("label", {'f', 8}, labels)}}));
+  const FileFacts facts = sniff(table.path()).value();
+  CHECK(facts.target == "label");
+  CHECK(facts.classes == 2);
+  CHECK(facts.records_estimated == 100);
+  REQUIRE(facts.fields.size() == 3);
+  CHECK(facts.fields[0].name == "age");
+  CHECK(facts.fields[1].type == FieldType::kString);
+  CHECK_THAT(facts.reason, Contains("1 numeric, 1 categorical"));
+}
+
+TEST_CASE("memory: errors name the column", "[data]") {
+  const std::vector<float> values = {1, kNan, 3};
+  const SharedTable table(
+      std::make_shared<MemoryTable>(MemoryTable{3, {numbers("x", {'f', 4}, values)}}));
+  auto absent = plan_of(table, {{.name = "x"}, {.name = "age"}, {.name = "zip"}});
+  absent->layout.floats = {{"age", 1}, {"zip", 1}};
+  CHECK_THAT(read_all(absent).error().what, Contains("no column age, zip"));
+  CHECK_THAT(read_all(absent).error().hint, Contains("x"));
+  auto no_default = plan_of(table, {{.name = "x"}});
+  no_default->layout.floats = {{"x", 1}};
+  CHECK_THAT(read_all(no_default).error().where, Contains("row 1"));
+  CHECK(find_table("memory:0").error().code == ErrorCode::kNoInput);
+
+  CHECK_FALSE(check_table({0, {numbers("x", {'f', 4}, values)}}));
+  CHECK_FALSE(check_table({3, {}}));
+  CHECK_FALSE(check_table({3, {numbers("x", {'f', 4}, values), numbers("x", {'f', 4}, values)}}));
+  const std::vector<int8_t> codes = {0, 2, 1};
+  const Texts texts({"a", "b"});
+  MemoryColumn beyond{.name = "d", .kind = Kind::kDictionary, .type = {'i', 1}, .stride = 1};
+  beyond.values = reinterpret_cast<const char*>(codes.data());
+  beyond.texts = texts.view();
+  beyond.text_count = 2;
+  CHECK_THAT(check_table({3, {beyond}}).error().what, Contains("row 1 has the index 2 of 2"));
+}
+
+}  // namespace
+}  // namespace downpour::data
