@@ -146,6 +146,10 @@ struct ChiefConfig {
   uint32_t predict_window = 64;  // shards that predictions may be ahead of the first missing one
 };
 
+/// LeaseGrant::retry_ns if worker and chief share a reactor, so that a message costs little. A
+/// small data set would otherwise wait most of the time at the end of its epochs.
+constexpr int64_t kLocalLeaseRetryNs = kMillisecond;
+
 // ---- effects
 
 /// Write this manifest atomically and durably (temporary file, fsync, link, fsync of the folder).

@@ -129,6 +129,10 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
                      if (events_) (void)events_->commit();
                      finish_ = std::move(finish);
                    },
+                   [&](ProgressSnapshot& progress) {
+                     if (options_.on_progress) options_.on_progress(progress);
+                     if (console_ != nullptr) console_->show(progress);
+                   },
                    [&](auto& shown) {
                      if (console_ != nullptr) console_->show(shown);
                    },

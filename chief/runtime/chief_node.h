@@ -26,6 +26,8 @@ struct ChiefOptions {
   const std::atomic<int>* stop_signal = nullptr;
   /// predict: called with each batch, in order.
   std::function<void(const PredictionBatch&)> on_prediction;
+  /// Called with the progress of the job, every ChiefConfig::progress_ns. The function may be null.
+  std::function<void(const ProgressSnapshot&)> on_progress;
   /// Called on every turn of the reactor. If it returns an error, for example because a local
   /// process has ended too often, the job fails.
   std::function<Result<void>()> watch;

@@ -189,6 +189,7 @@ int run_job(RunRequest request) {
                                 &notices);
   if (!config) return fail(config.error());
   config->local = !layout.one_process;
+  if (layout.one_process) config->lease_retry_ns = chief::kLocalLeaseRetryNs;
   if (request.mode == wire::Purpose::kTrain) {
     auto warning = chief::restore_history(storage, job.run_dir, *config);
     if (!warning) return fail(warning.error());
