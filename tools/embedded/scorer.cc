@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "chief/runtime/average_images.h"
+#include "shared/base/check.h"
+#include "shared/base/hash.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/data/formats/memory/memory_table.h"
+#include "shared/data/reading/dataset.h"
+#include "shared/job/job_file.h"
+#include "shared/optim/initializer.h"
+#include "shared/optim/optimizer.h"
+#include "tools/embedded/model.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr uint64_t kRowsPerPiece = 8192;  // of a table that several threads predict
+
+}  // namespace
+
+/// The weights of a table.
+struct Scorer::Table {
+  /// Maps keys to row numbers: open addressing, at most half full.
+  class KeyIndex {
+   public:
+    void build(const std::vector<uint64_t>& keys) {
+      size_t places = 16;
+      while (places < keys.size() * 2) places *= 2;
+      keys_.assign(places, 0);
+      rows_.assign(places, kNone);
+      for (uint32_t row = 0; row < keys.size(); ++row) {
+        size_t at = place(keys[row]);
+        while (rows_[at] != kNone) at = (at + 1) & (places - 1);
+        keys_[at] = keys[row];
+        rows_[at] = row;
+      }
+    }
+    /// Returns the row of a key, or kNone.
+    uint32_t find(uint64_t key) const {
+      for (size_t at = place(key); rows_[at] != kNone; at = (at + 1) & (rows_.size() - 1))
+        if (keys_[at] == key) return rows_[at];
+      return kNone;
+    }
+    static constexpr uint32_t kNone = UINT32_MAX;
+
+   private:
+    size_t place(uint64_t key) const { return mix64(key) & (rows_.size() - 1); }
+
+    std::vector<uint64_t> keys_;
+    std::vector<uint32_t> rows_;
+  };
+
+  TableSpec spec;
+  std::vector<uint64_t> seeds;  // by variable
+  std::vector<uint64_t> keys;   // embeddings: of each row
+  KeyIndex index;
+  std::vector<std::vector<float>> weights;  // by variable: [rows, dim], or all elements
+
+  void add(const checkpoint::TableImage& image) {
+    keys.insert(keys.end(), image.keys.begin(), image.keys.end());
+    for (size_t m = 0; m < spec.table_variables.size(); ++m) {
+      const VariableSpec& variable = spec.table_variables[m];
+      const float* from = image.table_variables[m].data();
+      for (const uint64_t key : image.keys) {
+        const uint32_t floats = spec.row_floats(m, key);
+        if (spec.kind == TableKind::kDense) {
+          std::copy_n(from, floats, &weights[m][key * kDenseBlockFloats]);
+        } else {
+          weights[m].insert(weights[m].end(), from, from + floats);
+        }
+        from += optim::stored_floats(variable.optimizer, floats);
+      }
+    }
+  }
+
+  /// Writes the rows of `wanted` of variable `m`. A key that was never trained has its initial
+  /// value.
+  void gather(size_t m, const std::vector<uint64_t>& wanted, std::vector<float>& out) const {
+    const VariableSpec& variable = spec.table_variables[m];
+    out.resize(wanted.size() * variable.dim);
+    float* to = out.data();
+    for (const uint64_t key : wanted) {
+      const uint32_t row = index.find(key);
+      if (row == KeyIndex::kNone) {
+        optim::fill_initial(variable.init, seeds[m], key, variable.dim, to);
+      } else {
+        std::copy_n(&weights[m][size_t(row) * variable.dim], variable.dim, to);
+      }
+      to += variable.dim;
+    }
+  }
+};
+
+struct ScoringPlan {
+  std::shared_ptr<const data::ReadPlan> reading;
+  uint64_t row_bytes = 1;
+};
+
+Scorer::Scorer() = default;
+Scorer::~Scorer() = default;
+
+uint32_t Scorer::row_floats() const {
+  uint32_t floats = 0;
+  for (const uint32_t width : widths_) floats += width;
+  return floats;
+}
+
+Result<std::unique_ptr<Scorer>> Scorer::open(Storage& storage, const std::string& run_dir) {
+  std::unique_ptr<Scorer> scorer(new Scorer);
+  DP_TRY_VOID(scorer->load(storage, run_dir));
+  return scorer;
+}
+
+Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
+  DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, nullptr));
+  DP_TRY(job_, job_from_toml(manifest.job, run_dir));
+  DP_TRY(graph_, model::Graph::build(job_));
+  widths_ = graph_->output_widths();
+  for (const TableSpec& spec : manifest.tables) {
+    Table& table = tables_.emplace_back();
+    table.spec = spec;
+    table.weights.resize(spec.table_variables.size());
+    for (size_t m = 0; m < spec.table_variables.size(); ++m) {
+      const VariableSpec& variable = spec.table_variables[m];
+      table.seeds.push_back(optim::variable_seed(job_.seed, variable.name));
+      if (spec.kind != TableKind::kDense) continue;
+      table.weights[m].resize(variable.elements());
+      for (uint64_t block = 0; block < spec.block_count(); ++block)
+        optim::fill_initial(variable.init, table.seeds[m], block, spec.row_floats(m, block),
+                            &table.weights[m][block * kDenseBlockFloats]);
+    }
+  }
+  const std::string folder = checkpoint::checkpoint_folder(run_dir, manifest.id);
+  for (const std::vector<wire::ImageRef>& chain : checkpoint::chains_of(manifest)) {
+    DP_TRY(const checkpoint::PartitionImage image,
+           checkpoint::read_partition(storage, folder, chain, manifest.tables));
+    for (const checkpoint::TableImage& rows : image.tables) {
+      Table& table = tables_[raw(rows.table)];
+      DP_TRY_VOID(chief::check_slots(table.spec, rows));
+      table.add(rows);
+    }
+  }
+  for (Table& table : tables_) table.index.build(table.keys);
+  return {};
+}
+
+Result<void> Scorer::predict_rows(const std::shared_ptr<const ScoringPlan>& plan, uint64_t begin,
+                                  uint64_t end, std::span<float> out) const {
+  const plan::ShardRange range{.begin = begin * plan->row_bytes, .end = end * plan->row_bytes};
+  DP_TRY(const auto reader,
+         data::open_shard(plan->reading, data::Split::kAll, ShardId{}, range, 0));
+  const auto workspace = graph_->make_workspace();
+  std::vector<std::vector<float>> gathered, predictions;
+  std::vector<model::VariableView> views;
+  const uint32_t floats = row_floats();
+  float* to = out.data();
+  for (Batch batch;;) {
+    DP_TRY(const bool more, reader->next(batch));
+    if (!more) break;
+    views.clear();
+    size_t v = 0;
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      const Table& table = tables_[t];
+      const auto keys = std::ranges::find(batch.tables, TableId(t), &TableKeys::table);
+      for (size_t m = 0; m < table.spec.table_variables.size(); ++m, ++v) {
+        if (gathered.size() <= v) gathered.emplace_back();
+        const bool dense = table.spec.kind == TableKind::kDense;
+        if (!dense && keys != batch.tables.end()) table.gather(m, keys->keys, gathered[v]);
+        views.push_back({dense ? table.weights[m].data() : gathered[v].data()});
+      }
+    }
+    graph_->forward(batch, views, *workspace, 1, predictions, nullptr);
+    DP_CHECK(to + size_t(batch.records) * floats <= out.data() + out.size(), batch.records);
+    for (uint32_t r = 0; r < batch.records; ++r)
+      for (size_t o = 0; o < widths_.size(); ++o)
+        to = std::copy_n(&predictions[o][size_t(r) * widths_[o]], widths_[o], to);
+  }
+  DP_CHECK(to == out.data() + out.size(), out.size());
+  return {};
+}
+
+Result<void> Scorer::predict(const std::string& table, uint32_t threads,
+                             std::span<float> out) const {
+  DP_TRY(const auto memory, data::find_table(table));
+  const uint64_t rows = memory->rows;
+  DP_CHECK(out.size() == rows * row_floats(), out.size(), rows);
+  Job job = job_;
+  job.data.format = DataFormat::kMemory;
+  job.data.bad_records = BadRecords::kFail;  // each row has a prediction
+  const SourceSpec source{.paths = {table}};
+  DP_TRY(auto files, data::list_files(job.data, source, "/"));
+  const auto plan = std::make_shared<ScoringPlan>();
+  plan->row_bytes = memory->row_bytes();
+  plan->reading = data::for_prediction(
+      *data::make_read_plan(job, graph_->inputs(), widths_, source, std::move(files), 0));
+  const uint64_t pieces = std::max<uint64_t>((rows + kRowsPerPiece - 1) / kRowsPerPiece, 1);
+  std::vector<Result<void>> results(pieces);
+  std::atomic<uint64_t> next = 0;
+  const auto run = [&] {
+    for (uint64_t i = next++; i < pieces; i = next++) {
+      const uint64_t begin = i * kRowsPerPiece, end = std::min(rows, begin + kRowsPerPiece);
+      results[i] = predict_rows(plan, begin, end,
+                                out.subspan(begin * row_floats(), (end - begin) * row_floats()));
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    while (others.size() + 1 < std::min<uint64_t>(threads, pieces)) others.emplace_back(run);
+    run();
+  }
+  for (Result<void>& result : results) {
+    if (!result) return std::move(result).error();
+  }
+  return {};
+}
+
+}  // namespace downpour::tools
