@@ -9,7 +9,9 @@
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/base/object_scheme.h"
+#include "shared/data/formats/sniff.h"
 #include "shared/env/storage.h"
+#include "shared/job/formats.h"
 #include "shared/model/graph.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
@@ -51,6 +53,19 @@ std::string program_of(const Job& job) {
   return source.is_program() ? "the program of its data source" : "";
 }
 
+// A model that was trained on columns in memory reads files with the same columns.
+Result<void> take_form_of(const std::string& file, DataSpec& data) {
+  if (!is_memory(data.format)) return {};
+  DP_TRY(const FileFacts facts, data::sniff(file));
+  data.format = facts.format;
+  data.record = facts.record;
+  data.columns = facts.columns;
+  data.header = facts.header;
+  data.delimiter = facts.delimiter;
+  data.missing = facts.missing;
+  return {};
+}
+
 // Returns the saved job, changed to one process that reads `data` or its own evaluation data.
 Result<Job> eval_job(const EvalFlags& flags) {
   DP_TRY(const std::string run_dir, find_run(flags));
@@ -66,6 +81,7 @@ Result<Job> eval_job(const EvalFlags& flags) {
       job.eval.source.paths.push_back(is_object_path(path) ? path
                                                            : fs::absolute(path, ignored).string());
     job.eval.holdout = 0;
+    DP_TRY_VOID(take_form_of(job.eval.source.paths.front(), job.data));
   }
   const auto number = [](const std::string& text, uint32_t& into) {
     if (!text.empty()) into = uint32_t(std::strtoul(text.c_str(), nullptr, 10));
