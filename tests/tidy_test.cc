@@ -40,7 +40,7 @@ std::string at(std::string_view path, size_t line, std::string_view what) {
 
 // Returns the level of one of our files in the module diagram of docs/architecture.md, counted from
 // the bottom, or -1 for other files. A file may include lower levels and its own folder. In
-// addition, a role may include itself (core <- runtime <- main.cc), and tools may include tools.
+// addition, a role may include itself (core <- runtime <- program.cc), and tools may include tools.
 int height_of(std::string_view path) {
   static const std::array<std::vector<std::string_view>, 6> heights = {{
       {"schemas/", "shared/base/"},
