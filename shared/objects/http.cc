@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string_view>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,23 @@ class IdleConnections {
   std::mutex mutex_;
   std::vector<CURL*> handles_;
 };
+
+/// Returns the file of the certificates that the system trusts, or "" if libcurl knows where they
+/// are. A libcurl that is linked into a binary for all distributions does not know it.
+const std::string& system_ca_bundle() {
+  static const std::string bundle = [] {
+    const curl_version_info_data* const built = curl_version_info(CURLVERSION_NOW);
+    if (built->cainfo != nullptr || built->capath != nullptr) return std::string();
+    for (const char* path : {"/etc/ssl/certs/ca-certificates.crt",  // Debian, Arch
+                             "/etc/pki/tls/certs/ca-bundle.crt",    // Fedora, Red Hat
+                             "/etc/ssl/ca-bundle.pem",              // SUSE
+                             "/etc/ssl/cert.pem"}) {                // Alpine
+      if (access(path, R_OK) == 0) return std::string(path);
+    }
+    return std::string();
+  }();
+  return bundle;
+}
 
 std::atomic<bool>& ever_answered() {
   static std::atomic<bool> answered{false};
@@ -166,8 +184,8 @@ HttpReply HttpConnection::get(const HttpGet& request) {
   curl_easy_setopt(handle, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, &on_body);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &exchange);
-  if (!request.ca_bundle.empty())
-    curl_easy_setopt(handle, CURLOPT_CAINFO, request.ca_bundle.c_str());
+  const std::string& ca_bundle = request.ca_bundle.empty() ? system_ca_bundle() : request.ca_bundle;
+  if (!ca_bundle.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, ca_bundle.c_str());
   const CURLcode code = curl_easy_perform(handle);
   curl_slist_free_all(headers);
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
