@@ -22,6 +22,9 @@ target_include_directories(dp_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY
 # -ffast-math, because the results of a build must be the same bit for bit.
 # -g1 has functions and lines, which backtraces and perf need, but no variables: it compiles in 70 % of the time of -g.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")
+if(DP_ARCHIVES)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O3")  # what packages hold is stripped
+endif()
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
 if(DP_SANITIZE)
   set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")  # reports need only line numbers
