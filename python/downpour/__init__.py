@@ -1,19 +1,22 @@
-"""Downpour trains models with very large sparse variables on parameter servers."""
+"""Downpour: models for tables and sparse data, trained in this process or on a cluster of parameter servers."""
 
-import ctypes
+from . import _library
+from ._library import DownpourError
+from ._model import Model
 
-from downpour import _library
-
-__all__ = ["version"]
-
-_lib = _library.load()
-_lib.dp_version.argtypes = []
-_lib.dp_version.restype = ctypes.c_char_p
+__all__ = ["DownpourError", "Model", "__version__", "version"]
 
 
-def version():
+def version() -> str:
     """Returns the version of the library."""
-    return _lib.dp_version().decode()
+    return _library.library().dp_version().decode()
 
 
-__version__ = version()
+def __getattr__(name: str):
+    if name == "__version__":
+        return version()
+    if name in ("DownpourClassifier", "DownpourRegressor"):
+        from . import sklearn
+
+        return getattr(sklearn, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

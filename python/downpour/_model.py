@@ -1,0 +1,405 @@
+"""Model: training and predictions on data in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import threading
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from . import _library as c
+from ._table import Table, rows_of, table_of
+
+__all__ = ["Model"]
+
+#: What a callback gets: "epoch" (from 1), "epochs", "records", "records_per_second", and "history": the lines of
+#: Model.history that are new.
+Progress = Mapping[str, Any]
+Callback = Callable[[Progress], Any]
+
+_TASK_LOSS = {"binary": "logistic", "classes": "softmax_cross_entropy", "regression": "squared"}
+_FEW_ROWS = 20_000
+_EXTRAS = "python.json"  # in the folder of a saved model: what only this class needs
+
+
+def _toml(value: Any) -> str:
+    """Returns a value as the job file writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return repr(value.item() if hasattr(value, "item") else value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    return "[" + ", ".join(_toml(each) for each in value) + "]"
+
+
+class Model:
+    """A model for tables with numbers, categories and texts, or for sparse matrices.
+
+    Without arguments, the model is chosen for the data, as ``downpour train FILE`` does it. Training runs in this
+    process and writes nothing to the disk. The same data and seed give the same bits, for any `n_jobs`.
+
+    Args:
+        preset: "wide_deep", "deepfm", "dcn_v2", "dlrm", "factorization_machine", "logistic_regression",
+            "linear_regression"; docs/models.md says which is for what. None: chosen for the data.
+        task: "binary", "classes" or "regression". None: decided by `y`.
+        epochs: passes over the data. None: 5 to 20, the fewer the more rows, in which the learning rate falls to 0; with
+            data for validation at most 40, and training usually stops before.
+        batch_size: records of a step.
+        learning_rate: of all optimizers. None: the preset's.
+        validation_fraction: share of the records that is held out to find the best epoch and to stop early; 0: none.
+        seed: of weights, shuffling and dropout.
+        n_jobs: threads; None: 1; -1: as many as this process may use.
+        job: text of a job file, or the path of one that ends in .toml. It then decides everything that the other
+            arguments leave open, and its data source is ignored if `fit` gets data.
+        settings: keys of the job file and their values, for example {"train.batch_size": 1024}. They take precedence.
+
+    Attributes:
+        classes: labels of the classes in the order of `predict_proba`; None for a regression.
+        history: for each epoch a dict with "epoch", "records", "seconds", "train" and "eval" (metrics by name).
+        description: dict with "job", "outputs", "columns", "reason" and "warnings".
+    """
+
+    def __init__(
+        self,
+        preset: str | None = None,
+        *,
+        task: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        validation_fraction: float = 0.0,
+        seed: int = 1,
+        n_jobs: int | None = None,
+        job: str | os.PathLike | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ):
+        if task is not None and task not in _TASK_LOSS:
+            raise ValueError(f"task is {task!r}, but must be one of {', '.join(map(repr, _TASK_LOSS))}")
+        self.preset, self.task, self.epochs, self.batch_size = preset, task, epochs, batch_size
+        self.learning_rate, self.validation_fraction, self.seed = learning_rate, validation_fraction, seed
+        self.n_jobs, self.job, self.settings = n_jobs, job, dict(settings or {})
+        self.classes: np.ndarray | None = None
+        self.description: dict[str, Any] = {}
+        self._handle: ctypes.c_void_p | None = None
+        self._names: list[str] | None = None  # columns of an array without names
+
+    # ---- training
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Iterable[Callback] = (),
+        feature_names: Sequence[str] | None = None,
+        verbose: bool = False,
+    ) -> Model:
+        """Trains the model and returns it.
+
+        Args:
+            X: NumPy array [rows, columns], SciPy sparse matrix, pandas DataFrame, PyArrow table, or a mapping of
+                names to arrays. NaN and None are missing values. Memory is shared, not copied, where its layout allows.
+            y: array [rows]: numbers, or labels of any type.
+            sample_weight: array [rows] of weights of at least 0.
+            eval_set: (X, y) to evaluate after each epoch. Training stops when it no longer improves, and the best
+                epoch is kept.
+            callbacks: called about twenty times a second with a Progress, by this thread. Training ends early, with
+                what it has learned so far, if one returns True.
+            feature_names: names of the columns of an array.
+            verbose: prints a line for each epoch.
+
+        Raises:
+            DownpourError: the data or an argument can't be used; `where` and `hint` say what to change.
+        """
+        self._names = list(feature_names) if feature_names is not None else None
+        table = table_of(X, self._names)
+        settings = self._settings()
+        labels, classes = self._encode(np.asarray(y), table.rows)
+        target = self._free_name("label", table)
+        table.add_numbers(target, labels)
+        if self.job is None:
+            settings["model.target"] = target
+            self._set_task(classes, settings)
+        if sample_weight is not None:
+            weights = self._free_name("sample_weight", table)
+            table.add_numbers(weights, np.asarray(sample_weight, np.float32))
+            settings["model.weights"] = weights
+        alive: list[Any] = [table]
+        if eval_set is not None:
+            held_out = table_of(eval_set[0], self._names)
+            held_out.add_numbers(target, self._encode_known(np.asarray(eval_set[1]), classes, held_out.rows))
+            alive.append(held_out)
+            settings["eval.source"] = held_out.source
+            settings["eval.holdout"] = 0
+        elif self.job is None:
+            settings["eval.holdout"] = self.validation_fraction
+            if self.validation_fraction == 0:
+                self._set_length(table.rows, settings)
+        settings.update(self.settings)
+        self._train(table, settings, [*callbacks, *([_print_epochs] if verbose else [])])
+        self.classes = classes if classes is not None else self._classes_of_output()
+        return self
+
+    def _settings(self) -> dict[str, Any]:
+        given = {
+            "model.preset": self.preset,
+            "train.epochs": self.epochs,
+            "train.batch_size": self.batch_size,
+            "optimizer.learning_rate": self.learning_rate,
+            "seed": self.seed,
+        }
+        settings = {key: value for key, value in given.items() if value is not None}
+        if self.job is None:  # the steps of one replica have a fixed order, so the result is the same for any n_jobs
+            settings["train.mode"] = "sync"
+            settings["train.replicas"] = 1
+        return settings
+
+    def _set_length(self, rows: int, settings: dict[str, Any]) -> None:
+        """Decides how long to train without data that tell when to stop: a fixed number of epochs, in which the learning
+        rate falls to 0 along half a cosine. Small data need small batches, to have enough steps."""
+        if rows <= _FEW_ROWS:
+            settings.setdefault("train.batch_size", 32 if rows <= _FEW_ROWS / 5 else 128)
+        epochs = settings.setdefault("train.epochs", 20 if rows <= _FEW_ROWS else 10 if rows <= 1_000_000 else 5)
+        batch = settings.get("train.batch_size", 512 if rows > 100_000 else 256)
+        if not any(key.startswith("optimizer") for key in self.settings):
+            settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": epochs * -(-rows // batch)}
+
+    def _set_task(self, classes: np.ndarray | None, settings: dict[str, Any]) -> None:
+        task = self.task
+        if task is None and classes is not None:
+            task = "binary" if len(classes) == 2 else "classes"
+        if task is not None:
+            settings["model.loss"] = _TASK_LOSS[task]
+        if task == "classes" and classes is not None:
+            settings["model.classes"] = len(classes)
+
+    def _encode(self, y: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Returns the labels as numbers, and the classes that they stand for."""
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim != 1 or len(y) != rows:
+            raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
+        if self.task == "regression" or (self.task is None and y.dtype.kind in "iuf"):
+            return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"all records have the same label, {classes[0]!r}: there is nothing to learn")
+        return codes.astype(np.int32), classes
+
+    @staticmethod
+    def _encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int) -> np.ndarray:
+        if len(y) != rows:
+            raise ValueError(f"eval_set has {rows} rows, but {len(y)} labels")
+        if classes is None:
+            return y
+        codes = np.searchsorted(classes, y)
+        unknown = (codes == len(classes)) | (classes[np.minimum(codes, len(classes) - 1)] != y)
+        if unknown.any():
+            raise ValueError(f"eval_set has the label {y[unknown][0].item()!r}, which y does not have")
+        return codes.astype(np.int32)
+
+    def _classes_of_output(self) -> np.ndarray | None:
+        output = self.description["outputs"][0]
+        if output["loss"] == "logistic":
+            return np.array([0, 1])
+        return np.arange(output["width"]) if output["loss"] == "softmax_cross_entropy" else None
+
+    @staticmethod
+    def _free_name(name: str, table: Table) -> str:
+        while name in table.names:
+            name += "_"
+        return name
+
+    def _train(self, table: Table, settings: Mapping[str, Any], callbacks: list[Callback]) -> None:
+        raised: list[BaseException] = []
+
+        def on_progress(text: bytes, _user: Any) -> int:
+            if raised:
+                return 1
+            try:
+                progress = json.loads(text)
+                return int(any([callback(progress) is True for callback in callbacks]))
+            except BaseException as error:  # raised again below
+                raised.append(error)
+                return 1
+
+        lines = [f"{key}={_toml(value)}".encode() for key, value in settings.items()]
+        training = c.Training(
+            struct_size=ctypes.sizeof(c.Training),
+            data=table.handle,
+            settings=(ctypes.c_char_p * len(lines))(*lines),
+            setting_count=len(lines),
+            threads=self._threads(),
+            on_progress=c.PROGRESS(on_progress),
+        )
+        if self.job is not None:
+            training.job, training.folder = self._job_text()
+        handle = ctypes.c_void_p()
+        with _noting_interrupts(raised):
+            code = c.library().dp_train(ctypes.byref(training), ctypes.byref(handle))
+        if raised:
+            if code == 0:
+                c.library().dp_model_free(handle)
+            raise raised[0]
+        c.check(code)
+        self._take(handle)
+
+    def _job_text(self) -> tuple[bytes, bytes]:
+        if str(self.job).endswith(".toml"):
+            path = pathlib.Path(self.job).absolute()
+            return path.read_bytes(), str(path.parent).encode()
+        return str(self.job).encode(), os.getcwd().encode()
+
+    def _threads(self) -> int:
+        """Threads for the library; 0: as many as the process may use."""
+        if self.n_jobs is None:
+            return 1
+        if self.n_jobs > 0:
+            return self.n_jobs
+        return max(1, len(os.sched_getaffinity(0)) + 1 + self.n_jobs) if self.n_jobs < 0 else 1
+
+    def _take(self, handle: ctypes.c_void_p) -> None:
+        self._free()
+        self._handle = handle
+        self.description = json.loads(c.library().dp_model_describe(handle))
+
+    # ---- predictions
+
+    def predict_raw(self, X: Any) -> np.ndarray:
+        """Returns all outputs, float32 [rows, floats]: probabilities, or values of a regression."""
+        if self._handle is None:
+            raise RuntimeError("this model is not trained: call fit() or load() before")
+        table = X if isinstance(X, Table) else table_of(X, self._names)
+        out = np.empty((rows_of(table), c.library().dp_model_row_floats(self._handle)), np.float32)
+        pointer = out.ctypes.data
+        c.check(c.library().dp_predict(self._handle, table.handle, self._threads(), pointer, out.size))
+        return out
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Returns the probabilities of `classes`, float32 [rows, classes]."""
+        if self.classes is None:
+            raise RuntimeError("this model predicts numbers and has no probabilities: call predict()")
+        raw = self.predict_raw(X)
+        return np.hstack([1 - raw, raw]) if raw.shape[1] == 1 else raw
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Returns the most likely class of each row, or the value of a regression."""
+        raw = self.predict_raw(X)
+        if self.classes is None:
+            return raw[:, 0] if raw.shape[1] == 1 else raw
+        best = (raw[:, 0] >= 0.5).astype(int) if raw.shape[1] == 1 else raw.argmax(axis=1)
+        return self.classes[best]
+
+    # ---- storing
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        return self.description.get("history", [])
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes a run folder. ``downpour predict``, ``eval`` and ``export`` read it, too."""
+        if self._handle is None:
+            raise RuntimeError("this model is not trained: call fit() before save()")
+        path = pathlib.Path(folder).absolute()
+        c.check(c.library().dp_model_save(self._handle, str(path).encode()))
+        (path / _EXTRAS).write_text(json.dumps(self._extras()))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> Model:
+        """Reads what save() or ``downpour train`` has written: the checkpoint of the best epoch, if the run keeps it."""
+        model = cls()
+        path = pathlib.Path(folder).absolute()
+        handle = ctypes.c_void_p()
+        c.check(c.library().dp_model_load(str(path).encode(), ctypes.byref(handle)))
+        model._take(handle)
+        extras = path / _EXTRAS
+        model._set_extras(json.loads(extras.read_text()) if extras.exists() else {})
+        return model
+
+    def to_bytes(self) -> bytes:
+        """Returns the model without its Python attributes as one piece, for from_bytes()."""
+        pointer, size = ctypes.c_void_p(), ctypes.c_size_t()
+        c.check(c.library().dp_model_to_bytes(self._handle, ctypes.byref(pointer), ctypes.byref(size)))
+        try:
+            return ctypes.string_at(pointer, size.value)
+        finally:
+            c.library().dp_free(pointer)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Model:
+        model = cls()
+        model._take_bytes(data)
+        model._set_extras({})
+        return model
+
+    def _take_bytes(self, data: bytes) -> None:
+        handle = ctypes.c_void_p()
+        c.check(c.library().dp_model_from_bytes(data, len(data), ctypes.byref(handle)))
+        self._take(handle)
+
+    def _extras(self) -> dict[str, Any]:
+        return {"classes": None if self.classes is None else self.classes.tolist(), "names": self._names}
+
+    def _set_extras(self, extras: Mapping[str, Any]) -> None:
+        self._names = extras.get("names")
+        if "classes" in extras:
+            self.classes = None if extras["classes"] is None else np.array(extras["classes"])
+            return
+        named = self.description["outputs"][0]["classes"]
+        self.classes = np.array(named) if named else self._classes_of_output()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_handle", "description")}
+        if self._handle is not None:
+            state["_bytes"] = self.to_bytes()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        data = state.pop("_bytes", None)
+        self.__dict__.update(state, _handle=None, description={})
+        if data is not None:
+            self._take_bytes(data)
+
+    def _free(self) -> None:
+        if self._handle is not None:
+            c.library().dp_model_free(self._handle)
+            self._handle = None
+
+    def __del__(self):
+        try:
+            self._free()
+        except Exception:  # the interpreter is ending
+            pass
+
+
+@contextlib.contextmanager
+def _noting_interrupts(raised: list[BaseException]) -> Iterator[None]:
+    """Appends KeyboardInterrupt to `raised` when Ctrl-C is pressed, because ctypes drops what is raised before the first
+    line of a callback. Does nothing in other threads, or if the program handles SIGINT itself."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda _signal, _frame: raised.append(KeyboardInterrupt()))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _print_epochs(progress: Progress) -> None:
+    for line in progress["history"]:
+        figures = "  ".join(
+            f"{part} {name} {value:.4f}" for part in ("train", "eval") for name, value in line.get(part, {}).items())
+        print(f"epoch {line['epoch']:>3}  {figures}", flush=True)

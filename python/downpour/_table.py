@@ -1,0 +1,228 @@
+"""Tables: NumPy, SciPy, pandas and Arrow data as columns of the C interface, without a copy where that is possible."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from typing import Any, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from . import _library as c
+
+#: A matrix with more columns is one column of rows; one with fewer is a column of numbers each.
+WIDE = 256
+
+
+class Table:
+    """Columns that the library reads. Keeps their memory alive. `len(table)` is the number of rows."""
+
+    def __init__(self, rows: int):
+        self.rows = rows
+        self.names: list[str] = []
+        self._columns: list[c.Column] = []
+        self._alive: list[Any] = []
+        self._handle: ctypes.c_void_p | None = None
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __del__(self):
+        if self._handle is not None:
+            c.library().dp_table_free(self._handle)
+            self._handle = None
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        if self._handle is None:
+            handle = ctypes.c_void_p()
+            columns = (c.Column * len(self._columns))(*self._columns)
+            c.check(c.library().dp_table_create(self.rows, columns, len(self._columns), ctypes.byref(handle)))
+            self._handle = handle
+        return self._handle
+
+    @property
+    def source(self) -> str:
+        """The name of the table as the source of a job."""
+        return c.library().dp_table_name(self.handle).decode()
+
+    def add_numbers(self, name: str, values: np.ndarray) -> None:
+        """Adds a column of shape [rows] or [rows, width]."""
+        self._check_rows(name, len(values))
+        if values.dtype.kind not in "biuf" or values.dtype.itemsize > 8:
+            values = values.astype(np.float64)
+        if values.ndim == 2 and values.shape[1] > 1 and values.strides[1] != values.itemsize:
+            values = np.ascontiguousarray(values)
+        width = values.shape[1] if values.ndim == 2 else 1
+        self._add(
+            name, values, kind=c.NUMBERS, type=values.dtype.str.replace("=", "<").encode(), values=values.ctypes.data,
+            stride=values.strides[0] if len(values) > 1 else values.itemsize * width, width=width)
+
+    def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
+        """Adds a column of texts: row i is texts[codes[i]]; a negative code is a missing value."""
+        self._check_rows(name, len(codes))
+        encoded = [str(text).encode() for text in texts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        blob = np.frombuffer(b"".join(encoded) + b"\0", np.uint8)
+        codes = np.ascontiguousarray(codes)
+        self._add(
+            name, (codes, offsets, blob), kind=c.DICTIONARY, type=codes.dtype.str.encode(), values=codes.ctypes.data,
+            stride=codes.itemsize, width=1, offsets=offsets.ctypes.data, wide_offsets=1, text=blob.ctypes.data,
+            text_count=len(encoded))
+
+    def add_objects(self, name: str, values: Any) -> None:
+        """Adds a column of texts or other objects. None and NaN are missing values."""
+        codes, texts = _factorize(values)
+        self.add_dictionary(name, codes, texts)
+
+    def add_pairs(self, name: str, matrix: Any) -> None:
+        """Adds a SciPy matrix: in each row its column numbers are keys, with their values."""
+        self._check_rows(name, matrix.shape[0])
+        csr = matrix.tocsr()
+        values = csr.data if csr.data.dtype.kind in "biuf" else csr.data.astype(np.float64)
+        keys = csr.indices if len(csr.indices) else np.zeros(1, np.int32)
+        values = values if len(values) else np.zeros(1, np.float32)
+        starts = np.ascontiguousarray(csr.indptr)
+        self._add(
+            name, (values, keys, starts), kind=c.PAIRS, type=values.dtype.str.encode(), values=values.ctypes.data,
+            width=1, start_type=starts.dtype.str.encode(), starts=starts.ctypes.data,
+            key_type=keys.dtype.str.encode(), keys=keys.ctypes.data)
+
+    def _add(self, name: str, alive: Any, **members: Any) -> None:
+        self.names.append(name)
+        self._columns.append(c.Column(struct_size=ctypes.sizeof(c.Column), name=name.encode(), **members))
+        self._alive.append(alive)
+
+    def _check_rows(self, name: str, rows: int) -> None:
+        if rows != self.rows:
+            raise ValueError(f"column `{name}` has {rows} rows, but the data have {self.rows}")
+
+
+def _factorize(values: Any) -> tuple[np.ndarray, list[str]]:
+    """Returns a code for each value, and the texts of the codes. Missing values have the code -1."""
+    places: dict[str, int] = {}
+    codes = np.empty(len(values), np.int32)
+    for i, value in enumerate(values):
+        missing = value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+        codes[i] = -1 if missing else places.setdefault(str(value), len(places))
+    return codes, list(places)
+
+
+def rows_of(X: Any) -> int:
+    """Returns the number of rows of any supported kind of data."""
+    if isinstance(X, Mapping):
+        return len(next(iter(X.values())))
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape is not None else len(X)
+
+
+def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
+    """Makes a table of a NumPy array [rows, columns], SciPy matrix, pandas DataFrame, PyArrow table or record batch,
+    or a mapping of names to arrays. Columns of an array are named `names`, otherwise x0, x1, ..."""
+    module = type(X).__module__.partition(".")[0]
+    if module == "pyarrow":
+        return _of_arrow(X)
+    table = Table(rows_of(X))
+    if module == "scipy":
+        table.add_pairs("features", X)
+    elif module == "pandas":
+        for name in X.columns:
+            _add_series(table, str(name), X[name])
+    elif isinstance(X, Mapping):
+        for name, values in X.items():
+            _add_array(table, str(name), np.asarray(values))
+    else:
+        _add_matrix(table, np.asarray(X), names)
+    return table
+
+
+def _add_matrix(table: Table, matrix: np.ndarray, names: Sequence[str] | None) -> None:
+    if matrix.ndim == 1:
+        raise ValueError("the data are one-dimensional; reshape them to [rows, columns], for example X.reshape(-1, 1)")
+    if matrix.ndim > 2:
+        matrix = matrix.reshape(len(matrix), -1)
+    columns = matrix.shape[1]
+    if names is None and columns > WIDE and matrix.dtype.kind in "biuf":
+        table.add_numbers("x", matrix)
+        return
+    for i in range(columns):
+        _add_array(table, names[i] if names is not None else f"x{i}", matrix[:, i])
+
+
+def _add_array(table: Table, name: str, values: np.ndarray) -> None:
+    if values.dtype.kind in "biuf":
+        table.add_numbers(name, values)
+    elif values.dtype.kind == "O" and _are_numbers(values):
+        table.add_numbers(name, values.astype(np.float64))
+    elif values.dtype.kind in "OSU":
+        table.add_objects(name, values.astype(str) if values.dtype.kind == "S" else values)
+    else:
+        raise TypeError(f"column `{name}` has the type {values.dtype}; convert it to numbers or texts")
+
+
+def _are_numbers(values: np.ndarray) -> bool:
+    return all(value is None or isinstance(value, (int, float, np.number, np.bool_)) for value in values)
+
+
+def _add_series(table: Table, name: str, series: Any) -> None:
+    dtype = series.dtype
+    if hasattr(dtype, "categories"):
+        table.add_dictionary(name, series.cat.codes.to_numpy(), series.cat.categories)
+    elif getattr(dtype, "kind", "O") in "Mm":
+        warnings.warn(f"column `{name}` has times, which a model can't use as they are; it is left out", stacklevel=4)
+    elif isinstance(dtype, np.dtype):
+        _add_array(table, name, series.to_numpy())
+    elif getattr(dtype, "kind", "O") in "biuf":  # pandas' types with missing values
+        if series.isna().any():
+            table.add_numbers(name, series.to_numpy(np.float64, na_value=np.nan))
+        else:
+            table.add_numbers(name, series.to_numpy(dtype.numpy_dtype))
+    else:
+        table.add_objects(name, series.to_numpy(object))
+
+
+def _of_arrow(data: Any) -> Table:
+    """Makes a table of columns that the Arrow C data interface gives, without a copy of numbers and texts."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        batches = data.combine_chunks().to_batches()
+        data = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
+    return _ArrowTable(data)
+
+
+class _ArrowTable(Table):
+    def __init__(self, batch: Any):
+        super().__init__(batch.num_rows)
+        self._batch = batch
+        self.names = list(batch.schema.names)
+
+    def add_numbers(self, name: str, values: np.ndarray) -> None:
+        import pyarrow as pa
+
+        self._append(name, pa.array(values))
+
+    def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
+        import pyarrow as pa
+
+        indices = pa.array(codes, mask=np.asarray(codes) < 0)
+        self._append(name, pa.DictionaryArray.from_arrays(indices, pa.array([str(text) for text in texts])))
+
+    def _append(self, name: str, values: Any) -> None:
+        import pyarrow as pa
+
+        self._check_rows(name, len(values))
+        self.names.append(name)
+        arrays = [*self._batch.columns, values]
+        self._batch = pa.RecordBatch.from_arrays(arrays, names=self.names)
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        if self._handle is None:
+            schema, array = (ctypes.create_string_buffer(128) for _ in range(2))
+            self._batch._export_to_c(ctypes.addressof(array), ctypes.addressof(schema))
+            handle = ctypes.c_void_p()
+            c.check(c.library().dp_table_from_arrow(schema, array, ctypes.byref(handle)))
+            self._handle = handle
+        return self._handle

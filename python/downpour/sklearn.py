@@ -1,0 +1,144 @@
+"""Estimators for scikit-learn: DownpourClassifier and DownpourRegressor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ._model import Model
+
+__all__ = ["DownpourClassifier", "DownpourRegressor"]
+
+
+class _Estimator(BaseEstimator):
+    """What the classifier and the regressor share. The arguments are those of `downpour.Model`, with two exceptions:
+    `random_state` takes the place of `seed`, and a table with names may have columns of any type."""
+
+    def __init__(
+        self,
+        preset=None,
+        *,
+        epochs=None,
+        batch_size=None,
+        learning_rate=None,
+        validation_fraction=0.0,
+        random_state=1,
+        n_jobs=None,
+        settings=None,
+    ):
+        self.preset = preset
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.settings = settings
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def _check(self, X: Any, reset: bool) -> Any:
+        """Checks the shape and the names of the columns. A table with names is not converted."""
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
+
+    def _fit_model(self, task: str, X: Any, y: np.ndarray, sample_weight: Any, **fit: Any) -> None:
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = int(check_random_state(seed).randint(1, 2**31 - 1))
+        self.model_ = Model(
+            self.preset,
+            task=task,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            validation_fraction=self.validation_fraction,
+            seed=int(seed),
+            n_jobs=self.n_jobs,
+            settings=self.settings,
+        )
+        self.model_.fit(X, y, sample_weight=sample_weight, **fit)
+        self.n_iter_ = max(len(self.model_.history), 1)
+
+    def _weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        return _check_sample_weight(sample_weight, np.empty((X.shape[0], 1)), dtype=np.float32, ensure_non_negative=True)
+
+
+class DownpourClassifier(ClassifierMixin, _Estimator):
+    """A classifier for tables with numbers, categories and texts, and for sparse matrices.
+
+    Example:
+        >>> classifier = DownpourClassifier(validation_fraction=0.1).fit(frame, labels)
+        >>> classifier.predict_proba(frame)  # [rows, classes]
+    """
+
+    def fit(self, X, y, sample_weight=None, eval_set=None, callbacks=()):
+        """Trains with X [rows, columns] and labels y [rows]. The other arguments are those of `Model.fit`."""
+        X = self._check(X, reset=True)
+        y = self._labels(y, X)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]!r}, but a classifier needs two")
+        if eval_set is not None:
+            eval_set = (eval_set[0], np.searchsorted(self.classes_, eval_set[1]).astype(np.int32))
+        task = "binary" if len(self.classes_) == 2 else "classes"
+        self._fit_model(task, X, codes.astype(np.int32), self._weights(sample_weight, X), eval_set=eval_set,
+                        callbacks=callbacks)
+        return self
+
+    def _labels(self, y: Any, X: Any) -> np.ndarray:
+        from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        return y
+
+    def predict_proba(self, X):
+        """Returns the probability of each class, [rows, classes]."""
+        check_is_fitted(self)
+        return self.model_.predict_proba(self._check(X, reset=False)).astype(np.float64)
+
+    def predict(self, X):
+        """Returns the most likely class of each row."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class DownpourRegressor(RegressorMixin, _Estimator):
+    """A regressor for tables with numbers, categories and texts, and for sparse matrices."""
+
+    def fit(self, X, y, sample_weight=None, eval_set=None, callbacks=()):
+        """Trains with X [rows, columns] and numbers y [rows]. The other arguments are those of `Model.fit`."""
+        from sklearn.utils.validation import _check_y, check_consistent_length
+
+        X = self._check(X, reset=True)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        y = _check_y(y, y_numeric=True, estimator=self)
+        check_consistent_length(X, y)
+        self._fit_model("regression", X, y, self._weights(sample_weight, X), eval_set=eval_set, callbacks=callbacks)
+        return self
+
+    def predict(self, X):
+        """Returns the predicted value of each row."""
+        check_is_fitted(self)
+        return self.model_.predict(self._check(X, reset=False)).astype(np.float64)

@@ -1,0 +1,233 @@
+"""Model: every kind of data, determinism, storing, callbacks and errors."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import downpour as dp
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse
+
+
+def colours(rows=3000, seed=1):
+    """A number and a category; the label is 1 if the number is positive and the category is red or blue."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, rows)
+    colour = rng.choice(["red", "green", "blue", "grey"], rows)
+    y = ((x > 0) & np.isin(colour, ["red", "blue"])).astype(int)
+    return pd.DataFrame({"x": x, "colour": colour}), y
+
+
+def small(epochs=6, **more):
+    return dp.Model(epochs=epochs, **more)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    frame, y = colours()
+    return small().fit(frame, y)
+
+
+def test_frame_with_texts(trained):
+    frame, y = colours(1000, seed=2)
+    assert (trained.predict(frame) == y).mean() > 0.97
+    probabilities = trained.predict_proba(frame)
+    assert probabilities.shape == (1000, 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+    assert {column["name"] for column in trained.description["columns"]} == {"x", "colour"}
+    assert len(trained.history) == 6
+
+
+def test_every_form_of_a_table_gives_the_same_predictions(trained):
+    frame, _ = colours(500, seed=3)
+    wanted = trained.predict_raw(frame)
+    as_category = frame.assign(colour=frame.colour.astype("category"))
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    encoded = arrow.set_column(1, "colour", arrow["colour"].dictionary_encode())
+    chunked = pa.concat_tables([arrow.slice(0, 100), arrow.slice(100)])
+    sliced = pa.concat_tables([arrow, arrow]).combine_chunks().slice(500)
+    mapping = {"colour": frame.colour.to_numpy(), "x": frame.x.to_numpy()}
+    strings = frame.assign(colour=frame.colour.astype("string"))
+    for form in (as_category, arrow, encoded, chunked, sliced, arrow.to_batches()[0], mapping, strings, frame[::-1][::-1]):
+        np.testing.assert_array_equal(trained.predict_raw(form), wanted)
+
+
+def test_missing_values(trained):
+    frame = pd.DataFrame({"x": [np.nan, 0.5], "colour": [None, "violet"]})
+    arrow = pa.table({"x": pa.array([None, 0.5]), "colour": pa.array([None, "violet"])})
+    np.testing.assert_array_equal(trained.predict_raw(arrow), trained.predict_raw(frame))
+
+
+def test_columns_of_pandas_with_missing_values():
+    frame, y = colours(2000)
+    frame["count"] = pd.array(np.where(frame.x > 0, 3, 5), "Int64")
+    frame.loc[::7, "count"] = pd.NA
+    frame["flag"] = pd.array(frame.x > 0.5, "boolean")
+    frame["when"] = pd.Timestamp("2026-01-01")
+    with pytest.warns(UserWarning, match="`when` has times"):
+        model = small().fit(frame, y)
+    assert {column["name"] for column in model.description["columns"]} == {"x", "colour", "count", "flag"}
+
+
+def test_array_of_numbers_is_not_copied_by_column():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 5)).astype(np.float32)
+    y = X[:, 0] * 2 - X[:, 3] + 1
+    model = small(epochs=20).fit(X, y)
+    for form in (X, np.asfortranarray(X), X.astype(np.float64), np.repeat(X, 2, axis=1)[:, ::2]):
+        np.testing.assert_array_equal(model.predict_raw(form), model.predict_raw(X))
+    error = np.sqrt(((model.predict(X) - y) ** 2).mean())
+    assert error < 0.25 * y.std()
+    with pytest.raises(dp.DownpourError, match="no column x4"):
+        model.predict(X[:, :4])
+
+
+def test_wide_array():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 2, (2000, 400)).astype(np.uint8)
+    model = small(epochs=30).fit(X, X[:, 7])
+    assert (model.predict(X) == X[:, 7]).mean() > 0.95
+
+
+def test_sparse_matrix():
+    rng = np.random.default_rng(1)
+    X = scipy.sparse.random(3000, 1000, density=0.02, random_state=rng, format="csr")
+    X.data[:] = 1
+    y = np.asarray(X[:, :300].sum(axis=1)).ravel() > np.asarray(X[:, 300:600].sum(axis=1)).ravel()
+    model = small(epochs=10).fit(X, y)
+    assert (model.predict(X.tocoo()) == y).mean() > 0.9
+    assert model.predict(scipy.sparse.csr_matrix((2, 1000))).shape == (2,)
+
+
+def test_labels_of_any_type():
+    frame, y = colours(2000)
+    names = np.array(["no", "yes"])
+    model = small().fit(frame, names[y])
+    assert list(model.classes) == ["no", "yes"]
+    assert set(model.predict(frame)) == {"no", "yes"}
+    three = np.select([frame.x < -0.3, frame.x < 0.3], ["low", "middle"], "high")
+    model = small(epochs=15).fit(frame, three)
+    assert list(model.classes) == ["high", "low", "middle"]
+    assert model.predict_proba(frame).shape == (2000, 3)
+    assert (model.predict(frame) == three).mean() > 0.95
+    booleans = small().fit(frame, frame.x > 0)
+    assert booleans.predict(frame).dtype == bool
+
+
+def test_sample_weight_counts():
+    frame, y = colours(2000)
+    ignored = y.copy()
+    ignored[:1000] = 1 - ignored[:1000]
+    model = small(epochs=10).fit(frame, ignored, sample_weight=np.r_[np.zeros(1000), np.ones(1000)])
+    assert (model.predict(frame) == y).mean() > 0.95
+
+
+def test_threads_change_no_bit():
+    frame, y = colours(20000)
+    one = small(n_jobs=1).fit(frame, y).predict_raw(frame)
+    np.testing.assert_array_equal(small(n_jobs=2).fit(frame, y).predict_raw(frame), one)
+    assert (small(seed=2).fit(frame, y).predict_raw(frame) != one).any()
+
+
+def test_evaluation_data_stop_the_training():
+    frame, y = colours(3000)
+    held_out, held_out_y = colours(1000, seed=9)
+    model = dp.Model(epochs=500).fit(frame, y, eval_set=(held_out, held_out_y))
+    assert len(model.history) < 500
+    assert "auc" in model.history[0]["eval"]
+    with pytest.raises(ValueError, match="'maybe', which y does not have"):
+        dp.Model().fit(frame, np.array(["no", "yes"])[y], eval_set=(held_out, ["maybe"] * 1000))
+
+
+def test_callbacks_see_every_epoch_and_can_stop():
+    frame, y = colours()
+    epochs = []
+    small().fit(frame, y, callbacks=[lambda progress: epochs.extend(line["epoch"] for line in progress["history"])])
+    assert epochs == [1, 2, 3, 4, 5, 6]
+    frame, y = colours(50000)
+    stopped = dp.Model(epochs=1000).fit(frame, y, callbacks=[lambda progress: progress["records"] > 0])
+    assert stopped.description["stopped"]
+    with pytest.raises(ZeroDivisionError):
+        dp.Model(epochs=1000).fit(frame, y, callbacks=[lambda progress: 1 / 0])
+
+
+def test_storing(trained, tmp_path):
+    frame, _ = colours(500, seed=3)
+    wanted = trained.predict_raw(frame)
+    trained.save(tmp_path / "run")
+    for again in (
+        dp.Model.load(tmp_path / "run"),
+        dp.Model.from_bytes(trained.to_bytes()),
+        pickle.loads(pickle.dumps(trained)),
+    ):
+        np.testing.assert_array_equal(again.predict_raw(frame), wanted)
+        assert list(again.classes) == [0, 1]
+    with pytest.raises(dp.DownpourError, match="has a run already"):
+        trained.save(tmp_path / "run")
+    assert pickle.loads(pickle.dumps(dp.Model(epochs=3))).epochs == 3
+
+
+def test_job_and_settings():
+    frame, y = colours(2000)
+    model = small(settings={"train.batch_size": 64}).fit(frame, y)
+    assert "batch_size = 64" in model.description["job"]
+    with pytest.raises(dp.DownpourError, match="epochs") as caught:
+        small(settings={"train.epoch": 3}).fit(frame, y)
+    assert caught.value.code == 78
+    assert pickle.loads(pickle.dumps(caught.value)).id == caught.value.id
+
+
+def test_errors():
+    frame, y = colours(100)
+    with pytest.raises(ValueError, match="100 rows"):
+        dp.Model().fit(frame, y[:50])
+    with pytest.raises(ValueError, match="same label"):
+        dp.Model(task="binary").fit(frame, np.zeros(100))
+    with pytest.raises(RuntimeError, match="not trained"):
+        dp.Model().predict(frame)
+    with pytest.raises(ValueError, match="one-dimensional"):
+        dp.Model().fit(np.zeros(100), y)
+    with pytest.raises(dp.DownpourError, match="timestamp|tss|not supported"):
+        dp.Model().fit(pa.table({"t": pa.array([0] * 100, pa.timestamp("s")), "x": frame.x}), y)
+    with pytest.raises(dp.DownpourError, match="row 7"):
+        dp.Model(task="regression").fit(frame, np.r_[np.ones(7), np.nan, np.ones(92)])
+    with pytest.raises(dp.DownpourError):
+        dp.Model.from_bytes(b"nonsense")
+
+
+def test_a_fork_is_refused():
+    code = """
+import os, sys
+import numpy as np, downpour as dp
+X = np.random.default_rng(1).normal(size=(500, 2)); y = X[:, 0] > 0
+model = dp.Model(epochs=1).fit(X, y)
+child = os.fork()
+if child == 0:
+    try:
+        model.predict(X)
+    except RuntimeError as error:
+        os._exit(0 if "spawn" in str(error) else 1)
+    os._exit(2)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_ctrl_c_ends_the_training():
+    code = """
+import os, signal, threading
+import numpy as np, downpour as dp
+X = np.random.default_rng(1).normal(size=(20000, 4)); y = X[:, 0] > 0
+threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    dp.Model(epochs=100000).fit(X, y)
+except KeyboardInterrupt:
+    os._exit(0)
+os._exit(1)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
