@@ -1,5 +1,8 @@
-"""Rows against other trainers in the same run: Vowpal Wabbit, and TensorFlow's ParameterServerStrategy."""
-from .frame import Broken, at_least, at_most, figure, not_run, NotRun, row
+"""Rows against other trainers in the same run: Vowpal Wabbit, and TensorFlow's ParameterServerStrategy and
+MultiWorkerMirroredStrategy."""
+import json
+
+from .frame import Broken, at_least, at_most, figure, median, not_run, NotRun, row
 from .lab import outputs, two_cores
 from .peers import TENSORFLOW, VW, synth_lr_data, venv_python, warm, zipf_clicks
 
@@ -99,3 +102,60 @@ def _tensorflow(lab, name, python, script, batch, optimizer, pack):
                "--logdir", lab.row_folder(name)]
     # The script exits with 0 even if it fails. Only a line of JSON means success.
     return lab.run(name, command, 900, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder(name)).summary()
+
+
+MLP_ROWS = 61_440  # whole steps of both global batches
+MLP_EPOCHS = 3
+MLP_JOB = """
+data = { source = "arrays", format = "npy", shuffle = "off", fields = { x = { shape = [784] }, y = { type = "int64" } } }
+model = { preset = "softmax_mlp", inputs = ["x"], target = "y", units = [128, 10] }
+optimizer = { type = "adam", learning_rate = 0.001 }
+train = { mode = "sync", replicas = 2, batch_size = 128 }
+"""
+MAKE_ARRAYS = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import models
+for name, values in zip("xy", models.mlp_batches(1, int(sys.argv[2]))):
+    np.save(name + ".npy", values[0])
+"""
+
+
+@row("mwms", "MLP 784-128-10 with Adam in synchronous steps, 2 ps + 2 workers, against MultiWorkerMirroredStrategy of 2 workers")
+def mwms(lab):
+    """Runs both sides in turns. The medians of three turns count."""
+    python, script = venv_python(lab, TENSORFLOW), lab.peer("tensorflow/bench_mwms.py")
+    folder = lab.row_folder("mwms")
+    arrays = folder / "arrays"
+    arrays.mkdir()
+    lab.run("mwms", [python, "-c", MAKE_ARRAYS, script.parent, MLP_ROWS], 300, cwd=arrays).expect()
+    warm(arrays / "x.npy")
+    (folder / "job.toml").write_text(MLP_JOB)
+    for batch, steps in ((256, 600), (2048, 120)):
+        turns = [(_train_mlp(lab, batch, "ipc"), _mirrored(lab, python, script, batch, steps)) for _ in range(ROUNDS)]
+        tcp_rate, tcp_us = _train_mlp(lab, batch, "tcp")
+        rates, cpu = ([median([turn[side][i] for turn in turns]) for side in (0, 1)] for i in (0, 1))
+        yield at_least(f"global batch {batch}: examples/s, against TensorFlow's", median([ours[0] / theirs[0] for ours, theirs in turns]), 2, " x",
+                       f"{figure(rates[0])} to {figure(rates[1])}; {cpu[0]:.1f} and {cpu[1]:.1f} CPU us an example; "
+                       f"over tcp with keys {figure(tcp_rate)} and {tcp_us:.1f} CPU us; medians of {ROUNDS} turns")
+
+
+def _train_mlp(lab, batch, transport):
+    """Returns examples/s, and the CPU microseconds of all processes per example."""
+    summary = lab.train("mwms", lab.row_folder("mwms") / "job.toml", "--ps", 2, "--workers", 2, "--transport", transport, "--epochs", MLP_EPOCHS,
+                        "--set", f"train.batch_size={batch // 2}").summary()
+    records = summary["records"]
+    if records != MLP_ROWS * MLP_EPOCHS:
+        raise Broken(f"{records} records were trained, not {MLP_ROWS * MLP_EPOCHS}")
+    return records / summary["train_seconds"], sum(process["cpu_seconds"] for process in summary["processes"]) / records * 1e6
+
+
+def _mirrored(lab, python, script, batch, steps):
+    """Returns examples/s, and the CPU microseconds of both workers per example, after 30 steps of warming up."""
+    command = [python, script, "--kind", "multi", "--workers", 2, "--batch", batch // 2, "--steps", steps]
+    out = lab.run("mwms", command, 600, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder("mwms")).out
+    workers = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    if len(workers) != 2 or any(worker["global_batch"] != batch for worker in workers):
+        raise Broken(f"{script.name} printed figures of {len(workers)} workers")
+    return min(worker["ex_s"] for worker in workers), sum(worker["cpu_us_per_ex"] for worker in workers)
