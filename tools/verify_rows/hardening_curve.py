@@ -1,8 +1,5 @@
 """The cost of keys: compares the rate of a job over tcp with keys (CURVE) and with --insecure."""
-import contextlib
-import socket
-
-from .frame import Broken, at_least, figure, median, row
+from .frame import at_least, figure, median, row
 from .lab import CHECKOUT
 
 ROW = "hardening-curve"
@@ -10,33 +7,10 @@ SHARE = 0.65  # required share of the rate with --insecure
 JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def _rate(lab, job, data, insecure):
-    """Trains with 2 ps and 2 workers, started by hand on loopback. Returns examples/s, and CPU microseconds of all processes
-    per example."""
-    run_dir = lab.row_folder(ROW) / "run"
-    address = f"127.0.0.1:{_free_port()}"
-    flags = ["--insecure"] if insecure else []
-    members = flags or ["--keys", run_dir / "keys"]
-    env = {"DOWNPOUR_SYNTH": str(data)}
-    path = CHECKOUT / "docs/examples" / job
-    chief = [lab.program("downpour-chief"), path, "--bind", address, "--json", "--fresh", *flags]
-    for setting in (f"run_dir={run_dir}", "eval.source=[]", "cluster.ps=2", "cluster.workers=2"):
-        chief += ["--set", setting]
-    with contextlib.ExitStack() as stack:
-        running = stack.enter_context(lab.start(ROW, chief, 600, env))
-        for index in range(2):
-            stack.enter_context(lab.start(ROW, [lab.program("downpour-ps"), "--chief", address, "--index", index, "--bind", "tcp://127.0.0.1:*", *members], 600, env))
-        for index in range(2):
-            stack.enter_context(lab.start(ROW, [lab.program("downpour-worker"), "--chief", address, "--index", index, "--threads", 1, *members], 600, env))
-        summary = running.wait().expect().summary()
-    if summary["insecure"] != insecure:
-        raise Broken("the summary does not say whether the job had keys")
+    """Trains with 2 ps and 2 workers. Returns examples/s, and CPU microseconds of all processes per example."""
+    settings = {"eval.source": "[]", "cluster.ps": 2, "cluster.workers": 2}
+    summary = lab.train_by_hand(ROW, CHECKOUT / "docs/examples" / job, settings, insecure, {"DOWNPOUR_SYNTH": str(data)})
     cpu_s = sum(process["cpu_seconds"] for process in summary["processes"])
     return summary["records"] / summary["train_seconds"], cpu_s / summary["records"] * 1e6
 

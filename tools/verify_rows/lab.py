@@ -1,4 +1,5 @@
 """The environment of rows: folders, data, rival programs, and commands with a time limit that leave no process running."""
+import contextlib
 import json
 import os
 import re
@@ -187,6 +188,26 @@ class Lab:
         """Trains a job. Returns an Ended with code 0, or raises Broken."""
         command = [*prefix, *self.train_command(job, self.row_folder(row) / "run", *flags)]
         return self.run(row, command, timeout_s, env).expect()
+
+    def train_by_hand(self, row, job, settings, insecure=False, env=None, timeout_s=600):
+        """Trains a job with a chief, ps and workers that are started by hand and use TCP on loopback. `settings` has cluster.ps
+        and cluster.workers. Returns the summary of the chief, which has ended with code 0."""
+        run_dir = self.row_folder(row) / "run"
+        address = f"127.0.0.1:{free_port()}"
+        members = ["--insecure"] if insecure else ["--keys", run_dir / "keys"]
+        chief = [self.program("downpour-chief"), job, "--bind", address, "--json", "--fresh", *(["--insecure"] if insecure else [])]
+        for key, value in {"run_dir": run_dir, **settings}.items():
+            chief += ["--set", f"{key}={value}"]
+        with contextlib.ExitStack() as stack:
+            running = stack.enter_context(self.start(row, chief, timeout_s, env))
+            for role, more in (("ps", ["--bind", "tcp://127.0.0.1:*"]), ("worker", ["--threads", 1])):
+                for index in range(settings[f"cluster.{'workers' if role == 'worker' else role}"]):
+                    command = [self.program(f"downpour-{role}"), "--chief", address, "--index", index, *more, *members]
+                    stack.enter_context(self.start(row, command, timeout_s, env))
+            summary = running.wait().expect().summary()
+        if summary["insecure"] != insecure:
+            raise Broken("the summary does not say whether the job had keys")
+        return summary
 
     def synth(self, row, name, rows, stream=0, *flags):
         """Generates click data in the row's folder. Returns the path and the JSON output of `downpour synth`."""
