@@ -1,5 +1,5 @@
 """Synchronous training: the same model however many processes compute it, and its rate against asynchronous training. Local
-training: what it pulls and pushes."""
+training: what it pulls and pushes. The memory of a step."""
 import gzip
 import os
 import signal
@@ -8,7 +8,7 @@ import time
 from .frame import Broken, at_least, at_most, figure, is_true, median, row
 from .lab import descendants, outputs
 
-ROW_SAME, ROW_RATE, ROW_LOCAL = "sync-same", "sync-rate", "local-bytes"
+ROW_SAME, ROW_RATE, ROW_LOCAL, ROW_STAGED = "sync-same", "sync-rate", "local-bytes", "staged-memory"
 SYNC = ("--set", "train.mode=sync", "--set", "train.replicas=4")
 PROCESSES = {f"{workers} workers, {ps} ps": ("--workers", workers, "--ps", ps) for workers in (1, 2, 3) for ps in (1, 2)}
 JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
@@ -102,3 +102,32 @@ def local_bytes(lab):
     yield at_least("examples/s, of sync", median([a / b for a, b in rates]), 0.9, " x", f"{figure(local)} of {figure(sync)}; medians of 3 turns")
     aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
     yield at_least("AUC - AUC of sync", aucs[0] - aucs[1], -0.02, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
+
+
+STAGED_JOB = """
+data = { source = "rows.csv", format = "csv", columns = ["x", "y"], shard_records = 1, fields = { x = {}, y = { type = "int64" } } }
+model = { preset = "softmax_mlp", inputs = ["x"], target = "y", units = [4096, 1024] }
+optimizer = { type = "sgd", learning_rate = 0.001 }
+train = { epochs = 1, batch_size = 1, mode = "sync", replicas = 64 }
+"""
+
+
+@row(ROW_STAGED, "synchronous steps of 64 replicas, 16 MiB of dense gradients each, 1 ps + 2 workers: what the ps keeps until the step")
+def staged_memory(lab):
+    """Memory is the ps's largest resident size, without its tables and without that of a ps of the same job with a tiny layer."""
+    folder = lab.row_folder(ROW_STAGED)
+    (folder / "rows.csv").write_text("".join(f"{i / 256:.6f},{i % 1024}\n" for i in range(256)))
+    job = folder / "job.toml"
+    job.write_text(STAGED_JOB)
+
+    def ps_bytes(*flags):
+        processes = lab.train(ROW_STAGED, job, "--ps", 1, "--workers", 2, *flags, timeout_s=600).summary()["processes"]
+        ps = next(process for process in processes if process["role"] == "ps")
+        return ps["rss_bytes_max"] - ps["table_bytes"]
+
+    idle, peak = ps_bytes("--set", "model.units=[1, 1024]"), ps_bytes()
+    yield at_most("memory of the ps, above an idle one", (peak - idle) / 1e6, 64, " MB", f"idle {idle / 1e6:.0f} MB; without the tables")
+    command = lab.train_command(job, folder / "run", "--ps", 1, "--workers", 2, "--set", "train.backups=1", "--set", "cluster.ps_memory=512MB")
+    refused = lab.run(ROW_STAGED, command)
+    yield is_true("with backups, more than cluster.ps_memory", refused.code == 78 and "DP-2106" in refused.err, "refused at the start",
+                  f"exit {refused.code}{', DP-2106' if 'DP-2106' in refused.err else ''}")
