@@ -88,14 +88,27 @@ bool LeaseTable::may_take(const Stream& stream, int64_t now_ns, Incarnation work
   return worker != stream.given_away_by && held <= replicas_max;
 }
 
+/// Returns whether a replica that gets its shards one by one cannot get another one.
+bool LeaseTable::is_done(uint32_t replica) const {
+  return undealt() != nullptr && undealt()->empty() && !first_open_of(replica);
+}
+
+uint32_t LeaseTable::others_above(uint32_t count, Incarnation worker) const {
+  std::map<Incarnation, uint32_t> held;
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
+    const std::optional<Incarnation> holder = streams_[replica].worker;
+    if (holder && holder != worker && !is_done(replica)) ++held[*holder];
+  }
+  return uint32_t(
+      std::ranges::count_if(held, [&](const auto& each) { return each.second > count; }));
+}
+
 std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnation worker,
                                                         uint32_t replicas_max) {
   const size_t undealt_count = undealt() == nullptr ? 0 : undealt()->size();
   uint32_t held = 0;
-  for (uint32_t replica = 0; replica < replicas_; ++replica) {
-    const bool is_done = undealt() != nullptr && undealt_count == 0 && !first_open_of(replica);
-    if (streams_[replica].worker == worker && !is_done) ++held;
-  }
+  for (uint32_t replica = 0; replica < replicas_; ++replica)
+    held += streams_[replica].worker == worker && !is_done(replica) ? 1 : 0;
   std::optional<uint32_t> own, unheld, ahead;
   for (uint32_t replica = 0; replica < replicas_; ++replica) {
     Stream& stream = streams_[replica];

@@ -78,6 +78,8 @@ class LeaseTable {
   /// the call grants nothing.
   std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
                                               uint32_t replicas_max);
+  /// Returns the number of workers other than `worker` that hold more than `count` replicas.
+  uint32_t others_above(uint32_t count, Incarnation worker) const;
   /// Takes away each replica whose worker has not requested its first open shard for
   /// kReplicaWaitNs. Returns the leased shards of these replicas. The caller must revoke them, so
   /// that any worker may take the replicas. Must be called regularly: it measures the wait.
@@ -217,6 +219,7 @@ class LeaseTable {
   const std::set<uint32_t>* undealt() const {
     return streams_.size() > replicas_ ? &streams_[replicas_].free : nullptr;
   }
+  bool is_done(uint32_t replica) const;
   bool may_take(const Stream& stream, int64_t now_ns, Incarnation worker, uint32_t held,
                 uint32_t replicas_max) const;
   void deal(uint32_t replica);

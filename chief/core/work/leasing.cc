@@ -110,7 +110,11 @@ Result<void> Leasing::grant_replicas(Turn& turn, const Member& member, uint32_t 
                                      wire::LeaseGrant& grant) {
   const uint32_t workers = sharing_workers(turn);
   const auto replicas = uint32_t(*config_.job.train.replicas);
-  const uint32_t fair = (replicas + workers - 1) / workers;
+  // `remainder` workers hold one replica more than the others. If every worker might, some would
+  // hold none, and each step would wait for workers that compute one replica after the other.
+  const uint32_t even = replicas / workers, remainder = replicas % workers;
+  const bool one_more = table_.others_above(even, member.incarnation()) < remainder;
+  const uint32_t fair = even + (one_more ? 1 : 0);
   for (; wanted > 0; --wanted) {
     const auto lease = table_.grant_of_replica(turn.now_ns(), member.incarnation(), fair);
     if (!lease) break;

@@ -1,5 +1,8 @@
 #include "chief/core/run/chief_core.h"
 
+#include <set>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 #include "tests/chief/core/chief_harness.h"
@@ -41,6 +44,22 @@ TEST_CASE("near the end of an epoch each worker gets only its fair share of the 
             .second.leases.size() == 3);
   CHECK(sent<wire::LeaseGrant>(t.say(worker_peer(1), wire::LeaseRequest{100}, 1))[0]
             .second.leases.size() == 2);
+}
+
+TEST_CASE("the number of replicas differs by at most one between workers", "[chief][core]") {
+  ChiefConfig config = small_config(12);
+  config.job.train.mode = TrainMode::kSync;
+  config.job.train.replicas = 4;
+  Training t(config);
+  for (const uint32_t w : {1U, 2U}) t.say(worker_peer(w), worker_hello(w));
+  std::vector<size_t> replicas;
+  for (const uint32_t w : {0U, 1U, 2U}) {
+    std::set<uint32_t> held;
+    const auto grants = sent<wire::LeaseGrant>(t.say(worker_peer(w), wire::LeaseRequest{100}, 1));
+    for (const wire::Lease& lease : grants[0].second.leases) held.insert(lease.replica);
+    replicas.push_back(held.size());
+  }
+  CHECK(replicas == std::vector<size_t>{2, 1, 1});
 }
 
 TEST_CASE("a heartbeat is answered, so that a busy worker knows that its chief is alive",

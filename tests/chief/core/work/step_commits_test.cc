@@ -157,6 +157,22 @@ TEST_CASE("each worker holds a fair share of the replicas, two shards of each at
   CHECK(table.first_open_of(2) == 2U);
 }
 
+TEST_CASE("the table counts the other workers that hold more replicas than an even share",
+          "[chief]") {
+  constexpr Incarnation kOne{1}, kTwo{2}, kThree{3};
+  LeaseTable table{wire::Lease{}, 4};
+  table.share_among_replicas(4);
+  REQUIRE(table.grant_of_replica(0, kOne, 2));
+  REQUIRE(table.grant_of_replica(0, kOne, 2));
+  REQUIRE(table.grant_of_replica(0, kTwo, 1));
+  CHECK(table.others_above(1, kThree) == 1);
+  CHECK(table.others_above(1, kOne) == 0);
+  CHECK(table.others_above(0, kThree) == 2);
+  REQUIRE(table.grant_of_replica(0, kThree, 1));
+  for (const uint32_t shard : {0U, 1U, 2U, 3U}) table.end(shard);
+  CHECK(table.others_above(0, kThree) == 0);  // no replica has a shard left
+}
+
 TEST_CASE("a worker gets back the first shard of its replica, whatever its share", "[chief]") {
   constexpr Incarnation kOne{1};
   LeaseTable table{wire::Lease{}, 4};
