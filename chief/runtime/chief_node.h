@@ -1,5 +1,6 @@
-// ChiefNode: the shell of ChiefCore, which makes the chief's decisions and does no input or output.
-// It moves messages, writes manifests and the event file, and shows progress.
+// ChiefNode: runs a ChiefCore on a transport and a storage. The core makes the chief's decisions
+// and does no input or output. The node moves messages, writes manifests and the event file, and
+// shows progress.
 #pragma once
 
 #include <atomic>

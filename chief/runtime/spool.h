@@ -1,5 +1,6 @@
-// Spool: stores sources that are not files in files of the run folder. The process that begins the
-// run does this once. So they can be cut, read by all workers, and read again after a failure.
+// Spool: stores the records of stdin, of generated data and of programs that run only once in files
+// of the run folder. These files can be cut, read by all workers, and read again after a failure.
+// The process that begins the run writes them once.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ using SpoolProgress = std::function<void(const std::string& sentence)>;
 /// A SpoolProgress that writes to stderr.
 void print_spooling(const std::string& sentence);
 
-/// Stores each source of the job that is not a file in RUN_DIR/sources, and replaces it by the path
-/// of that file. Such sources are:
+/// Copies the following sources of the job into files of RUN_DIR/sources, and replaces each source
+/// in `job` by the path of its file:
 /// - "-": stdin until its end;
 /// - "range:N": the numbers from 0 to N - 1, one per line;
 /// - "synth:N": synthetic clicks;

@@ -18,9 +18,10 @@
 
 namespace downpour::ps {
 
-/// Adopts all partitions of a request or none of them. Handles, fragments and staged parts end with
-/// each change, because they are valid only for the partitions at their time. They stay if nothing
-/// changes: the chief may be committing a step of staged parts.
+/// Adopts all partitions of a request or none of them: if an image cannot be read, those that were
+/// adopted before it are dropped again. Each change of the partitions drops all handles, fragments
+/// and staged parts, because they are valid only for the partitions at their time. A request that
+/// changes nothing keeps them, because the chief may be committing a step of staged parts.
 class Loading {
  public:
   /// Keeps the references.
@@ -44,7 +45,7 @@ class Loading {
   /// `more` means that others follow.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images, bool more,
                  Turn& turn);
-  /// Ends the adoption of partitions that the newest view gives to another owner.
+  /// Removes from all requests the partitions that the newest view gives to another owner.
   void on_view(const wire::View& view);
   /// Drops those of `parts` that the core owns.
   void release(const Bits& parts);
@@ -60,9 +61,9 @@ class Loading {
     bool markers_known = true;
     uint64_t plan_hash = 0;
     Bits parts;   // all requested partitions
-    Bits wanted;  // still needed: not held, and not given to another owner or adoption
+    Bits wanted;  // to be adopted: not held, and not given to another owner or request
     Bits has_image;
-    Bits taken;  // of the wanted ones: adopted so far
+    Bits taken;  // those of `wanted` whose images were adopted so far
   };
 
   Result<void> take_images(Adoption& adoption,

@@ -10,11 +10,11 @@
 
 namespace downpour::ps {
 
-// A call processes its keys in chunks. Each step is a loop of its own, so that memory accesses
-// overlap:
-// - Two chunks ahead, the home buckets are prefetched.
-// - One chunk ahead, the home buckets are searched. After a miss the next bucket is prefetched.
-// - The rows of a chunk are prefetched while the chunk before it is processed.
+// Keys are processed in chunks. Each step is a loop over one chunk, so that its memory accesses
+// overlap. When chunk c begins:
+// - The home buckets of chunk c + 2 are prefetched.
+// - The home buckets of chunk c + 1 are searched. After a miss the next bucket is prefetched.
+// The caller prefetches the rows of a chunk before it uses the rows of the chunk before.
 constexpr size_t kLookupChunk = 16;
 
 /// Loads key i of a message, where keys may lie at any address.
@@ -71,8 +71,8 @@ class Lookups {
     for (size_t i = chunk * kLookupChunk; i < end; ++i)
       rows_[i % kRing] = RowIndex::find_in(home_[i % kRing], key_at(keys_, i));
   }
-  /// Finds a key that its home bucket did not hold: it overflowed, is absent, or was added by this
-  /// same call.
+  /// Finds a key that search() has not found in its home bucket: the key is in another bucket, is
+  /// absent, or was inserted after the search.
   [[gnu::noinline]] uint32_t find_further(size_t i) const {
     const uint64_t key = key_at(keys_, i);
     return index_.find(key, index_.hash(key));

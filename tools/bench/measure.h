@@ -22,8 +22,9 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
-/// Collects repeated measurements of a value and its limit. They alternate, so that other load on
-/// the machine affects both. The result has both medians, and the range of the value.
+/// Collects repeated measurements of a value and of its limit. The caller measures the two in turn,
+/// so that other load on the machine affects both. The result has the medians of both, and the
+/// lowest and highest value.
 class Repeated {
  public:
   void add(double value, double limit) {

@@ -32,8 +32,8 @@ void add_data_set_flag(CLI::App& app, CommonFlags& flags);
 /// flags.
 chief::ConsoleOptions console_options(const CommonFlags& flags);
 
-/// Returns the overrides in order of precedence: environment, --set, short flags. The last one
-/// wins.
+/// Returns the overrides in the order in which they apply: environment, --set, short flags. A later
+/// override of a key replaces an earlier one.
 Result<std::vector<Override>> overrides_of(const CommonFlags& flags);
 
 /// Each function adds a verb. If the user calls the verb, `status` is set to its exit status.

@@ -19,7 +19,7 @@
 
 namespace downpour::sim {
 
-/// The settings of one run. Pointers are borrowed.
+/// The settings of one simulation. Pointers are borrowed.
 struct WorldSpec {
   const chief::RunPlan* plan = nullptr;
   /// A plan with the same records in another order, for the faults `change-data` and `extend-run`.
@@ -35,8 +35,8 @@ struct WorldSpec {
   /// batches. If empty, no batch has an effect.
   std::function<Poison(const Batch&)> poison;
   int64_t liveness_ns = 150 * kSecond;  // from the last fault to the end of the job (invariant I12)
-  int64_t limit_ns = INT64_MAX;         // of virtual time for the whole run
-  bool fresh = false;                   // start a new run in the run folder (only with `storage`)
+  int64_t limit_ns = INT64_MAX;         // of virtual time for the whole simulation
+  bool fresh = false;                   // the chief starts a new run (only with `storage`)
   Storage* storage = nullptr;           // null: use a simulated disk, which can fail
   chief::Console* console = nullptr;
   Trace* trace = nullptr;
@@ -59,7 +59,7 @@ class World {
   std::function<void(const chief::Finish&)> on_end;
   /// Called when a fault has damaged a published checkpoint.
   std::function<void()> on_damage;
-  /// Ends the run because an invariant is broken.
+  /// Ends the simulation because an invariant is broken.
   void violated(std::string what);
   void count(const std::string& what, uint64_t n = 1) { outcome_.counts[what] += n; }
   /// Returns all running processes, by number.
@@ -147,7 +147,7 @@ class World {
   std::set<ProcessNumber> chiefs_of_other_data_;
   bool other_data_ = false, data_changed_ = false, accepted_other_ = false;
   DefenceCounts defences_before_{};
-  uint64_t run_ = 0;  // number of restart_all() calls
+  uint64_t run_ = 0;  // number of restart_all() calls; each voids the starts scheduled before it
   int64_t deadline_ns_ = INT64_MAX;
   bool healed_ = false;
   bool ended_ = false;

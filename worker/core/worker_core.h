@@ -29,15 +29,15 @@ class WorkerCore {
 
   void start(int64_t now_ns, WorkerEffects& fx) { session_.start(now_ns, fx); }
   void on_message(int64_t now_ns, Incarnation from, wire::Message&& message, WorkerEffects& fx);
-  /// Configures the core after WorkerEffects::welcomed. It requests leases and pulls only after
-  /// this call.
+  /// Configures the core. The shell calls this function after WorkerEffects::welcomed; until then
+  /// the core neither requests leases nor pulls.
   void configure(int64_t now_ns, JobSettings settings, WorkerEffects& fx);
-  /// Sets the number of shards to read at the same time. In synchronous training the core raises it
-  /// to twice the number of replicas.
+  /// Sets the number of shards to read at the same time. In synchronous training it is at least
+  /// twice the number of replicas.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
-  /// wants_batch() returns true while on_batch() may be called for some shard; wants_batch_of(),
-  /// while it may be called for the shard of this shard read.
+  /// Returns true while on_batch() may be called with a batch of some shard.
   bool wants_batch() const { return steps_.wants_batch(); }
+  /// Returns true while on_batch() may be called with a batch of this shard read.
   bool wants_batch_of(uint64_t shard_read) const { return steps_.wants_batch_of(shard_read); }
   /// Returns true if some shard is being read.
   bool reads() const { return leases_.reading_count() > 0; }

@@ -15,12 +15,13 @@ namespace downpour::chief {
 /// NaN if an output has no evaluated record.
 double evaluation_loss(const Job& job, const Evaluation& evaluation);
 
-/// Returns a metric of an output; NaN if its sums do not define it. Metrics of a histogram are
-/// those of the time of the evaluation, because only the newest one keeps its histogram.
+/// Returns a metric of an output; NaN if the evaluation's sums do not define it. A metric that
+/// needs a histogram, such as the AUC, was computed when the evaluation ended, because only the
+/// newest evaluation keeps its histogram.
 double evaluated_metric(const Evaluation& evaluation, size_t output, std::string_view name);
 
-/// Returns the number of trained epochs with the best evaluation by eval.early_stop.metric, the
-/// earliest on a tie. 0 if no evaluation has a finite value.
+/// Chooses the evaluation with the best value of eval.early_stop.metric, the earliest on a tie.
+/// Returns the number of epochs that it followed; 0 if no evaluation has a finite value.
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
 
 /// Describes the evaluation that best_epochs() chooses: "the lowest evaluation loss", "the best
@@ -38,11 +39,12 @@ struct Plateau {
 /// if there is none.
 const ScheduleSpec* plateau_schedule(const Job& job);
 
-/// Returns the state of the job's plateau schedule after the evaluations of at most `epochs`
-/// trained epochs; all 0 without such a schedule. The rate is reduced after `patience` evaluations
-/// in a row whose loss is not below (1 - min_delta) times the lowest loss before; the same for
-/// another eval.early_stop.metric. Source: the
-/// ReduceLROnPlateau of Keras; `min_delta` is a share as in that of PyTorch (threshold_mode "rel").
+/// Returns the state of the job's plateau schedule after all evaluations that followed at most
+/// `epochs` epochs; all 0 without such a schedule. An evaluation improves if its loss is below (1 -
+/// min_delta) times the lowest loss before it; another eval.early_stop.metric is compared in the
+/// same way. The rate is reduced after `patience` evaluations in a row that do not improve. Source:
+/// the ReduceLROnPlateau of Keras; `min_delta` is a share as in that of PyTorch (threshold_mode
+/// "rel").
 Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs);
 
 /// Returns true if none of the last `eval.early_stop.patience` evaluations improves on the best one
