@@ -7,12 +7,16 @@
 
 namespace downpour {
 
-/// Blocks both signals in the calling thread and in all threads that it starts later, so it must be
-/// constructed first. Waits for the signals on a thread of its own. Signals that arrived while they
-/// were blocked count. The first signal is stored and passed to `on_signal`, on that thread. The
-/// second one ends the process at once with status 130 or 143. A signal within 200 ms of the first
-/// is ignored, because timeout(1) and other programs signal both the process and its group. A
-/// signal that the parent process has set to be ignored stays ignored.
+/// Waits for SIGINT and SIGTERM on a thread of its own:
+/// - The first signal is stored and passed to `on_signal` on that thread.
+/// - A signal within 200 ms of the first is ignored, because timeout(1) and other programs signal
+///   both the process and its group.
+/// - The next signal ends the process at once with status 130 or 143.
+/// - A signal that the parent process has set to be ignored stays ignored.
+///
+/// The constructor blocks both signals in the calling thread and in all threads that this thread
+/// starts later, so construct it before starting other threads. A signal that arrived while it was
+/// blocked counts.
 class SignalWatcher {
  public:
   explicit SignalWatcher(std::function<void(int signal)> on_signal);

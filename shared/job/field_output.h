@@ -11,17 +11,21 @@
 
 namespace downpour {
 
-/// Applies a field's transform to its type, op by op. Errors: kConfig for an op that does not
-/// accept its input, for invalid options, or for a result that no layer reads. `where` is the op's
-/// key ("data.fields.x.transform[1]").
+/// Returns what a field gives to the model: starts with the field's type, and applies the type rule
+/// of each op of its transform in order. Errors: kConfig for an op that does not accept its input,
+/// for invalid options, or for a result that no layer reads. `where` is the op's key
+/// ("data.fields.x.transform[1]").
 Result<FieldOutput> field_output(const DataSpec& data, const FieldSpec& field);
 
 // The functions below are header-only, because modules that do not link this module (and TOML) use
 // them.
 
-/// Returns true if the field gives keys, false if it gives numbers. It gives keys if an op makes
-/// keys or tokens. Without pad or pool, so does a field of any length, and a string without
-/// `positive`.
+/// Returns true if the field gives keys, false if it gives numbers. The first matching rule
+/// decides:
+/// - A field with an op that makes keys or tokens gives keys.
+/// - A field with `pad` or `pool` gives numbers.
+/// - A field of any length gives keys, and so does a string without `positive` and `classes`.
+/// - Every other field gives numbers.
 inline bool is_sparse(const FieldSpec& field) {
   bool numbers = false;
   for (const TransformSpec& spec : field.transform) {

@@ -90,7 +90,7 @@ void visit_field(V& v, T& t) {
   v.choice("encoding", t.encoding, {"tensor", ""}, {"jpeg", "png", "raw"});
 }
 
-/// The keys of a source's table, in addition to `path` and `shard`.
+/// Visits the keys of a source's table, except `path`, `shard` and those of visit_source_part().
 template <typename V, typename T>
 void visit_source(V& v, T& t) {
   v.number("skip", t.skip, 0, 9e18);
@@ -103,7 +103,7 @@ void visit_source(V& v, T& t) {
   v.number("records", t.records, 0, 9e15);
 }
 
-/// The keys of a source's table that each entry of a list may have.
+/// Visits the keys that only an entry of a list of sources may have.
 template <typename V, typename T>
 void visit_source_part(V& v, T& t) {
   if (V::kReads || t.weight > 0) v.real("weight", t.weight, kPositive);
@@ -377,8 +377,8 @@ void visit_job(V& v, T& t) {
   v.number("partitions", t.partitions, 2, 4096);  // a ps reports about all of them in one message
   v.table("data", [&](auto& inner) { visit_data(inner, t.data); });
   v.table("model", [&](auto& inner) { visit_model(inner, t.model); });
-  // A job that leaves the choice to its preset is printed without an optimizer, except its
-  // schedule. Otherwise the preset could not choose when the text is read again.
+  // If the preset chooses the optimizer, only the schedule and the clipping are printed. Otherwise
+  // the preset could not choose again when the text is read.
   if (!V::kReads && t.model.options.own_optimizer) {
     if (t.optimizer.schedule.given() || t.clip.given()) {
       v.table("optimizer", [&](auto& inner) {

@@ -38,9 +38,10 @@ struct LossInfo {
   bool has_scale = false;   // the key `scale`
   bool has_offset = true;   // the key `offset`
   const char* option = "";  // the key `delta` or `quantile`; empty: none
-  // The metric that is the loss itself, and on screens the loss's name.
+  // The metric that equals the loss. The console shows the loss under this name.
   const char* metric = "loss";
-  std::array<const char*, 5> metrics{};  // that a job may choose, in the order of error messages
+  // The metrics that a job may choose. Error messages list them in this order.
+  std::array<const char*, 5> metrics{};
 
   constexpr bool is_regression() const {
     return target == TargetType::kNumber || target == TargetType::kCount;
@@ -93,7 +94,7 @@ static_assert(std::ranges::all_of(kLosses, [](const LossInfo& loss) {
   return &info_of(loss.loss) == &loss;
 }));
 
-/// All names, and "" for the default of a preset.
+/// The names of all losses, and "", with which the preset chooses the loss.
 inline constexpr auto kLossNames = names_or_none(kLosses);
 /// Losses that other systems have. A job that names one gets the error that this version does not
 /// have it.

@@ -11,10 +11,11 @@
 
 namespace downpour {
 
-/// Completes a job. data.format must be known. If the job leaves data.columns or data.fields open,
-/// the caller must have set them from the data file. Adds the format's own columns and fields, and
-/// expands runs of names, the model preset and default metrics. Then validates. Idempotent. Errors:
-/// kConfig; `where` is the key.
+/// Completes a job. Preconditions: data.format is known; data.columns and data.fields are set,
+/// unless the format itself defines them. (If the job file omits them, the caller sets them from
+/// the data file first.) Adds the format's own columns and fields, and expands runs of names, the
+/// model preset and default metrics. Then validates. Idempotent. Errors: kConfig; `where` is the
+/// key.
 Result<void> complete_job(Job& job);
 
 /// The facts about a data file that its inspection finds (shared/data/formats/sniff.h), for
@@ -33,8 +34,8 @@ struct FileFacts {
   uint32_t classes = 2;  // 2: binary; more: multi-class; 0: regression
   uint64_t records_estimated = 0;
   bool has_pairs = false;  // a field has keys with values, as in libsvm
-  // Of a bag of keys: the mean over the records of the sum of squared products of two values; for
-  // values of 1, the number of pairs of keys in a record.
+  // For a bag of keys: the sum of (x_i x_j)^2 over all pairs of keys of a record, where x is the
+  // value of a key; the mean over the records. If all values are 1, this is the number of pairs.
   double pairs_per_record = 0;
   double largest_value = 0;  // absolute, of a key
   std::string reason;        // for the user, as in "libsvm: 123 features, labels -1 and 1"

@@ -26,15 +26,16 @@ struct FrozenDifference {
   std::string key;
   std::string was;
   std::string now;
-  bool for_the_run = false;  // false: the key may change once the epoch is sealed
+  bool for_the_run = false;  // false: see `epoch_open` of frozen_differences()
   bool operator==(const FrozenDifference&) const = default;
 };
 
-/// Returns the changed keys that must not change. Frozen for the run: seed, partitions, model
-/// (except the preset's name and the metrics of outputs), and the optimizers' types and rules.
-/// Frozen within an open epoch: data (except prefetch, parallelism, cache, memory and
-/// bad_records*), batch_size, drop_remainder, reduction, steps_per_epoch, mode and eval.holdout.
-/// Both jobs must be complete.
+/// Returns the changed keys that must not change. Both jobs must be complete. Frozen are:
+/// - For the run: seed, partitions, model (except the preset's name and the metrics of outputs),
+///   and the optimizers' types and rules.
+/// - While `epoch_open`: data (except prefetch, parallelism, cache, memory and bad_records*),
+///   batch_size, drop_remainder, reduction, steps_per_epoch, mode and eval.holdout. The caller sets
+///   `epoch_open` to false if all epochs of the saved job are sealed and `now` wants further ones.
 std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& now, bool epoch_open);
 
 /// Returns the error that lists the differences (the first five) and the possible actions.

@@ -8,13 +8,13 @@
 
 namespace downpour::model {
 
-/// Sets out[r] to the interactions of record r: the sum, over all pairs i < j of its keys in all
-/// bags, of <x_i v_i, x_j v_j>, where x is the value of a key and v its row. With `by_column` sets
-/// out[r, d] to the sum of x_i v_i[d] x_j v_j[d]. Sets sums[r, ...] to the sum of x_i v_i, [rows,
-/// dim].
-/// Numerics: float32. Key by key, x_i v_i is multiplied by the sum of the keys before it. This sum
-///   of products equals ((sum x_i v_i)^2 - sum (x_i v_i)^2) / 2, summed over the columns, but
-///   subtracts nothing. A record with fewer than two keys has exactly 0.
+/// Computes the interactions of each record. Its keys in all bags are numbered; x_i is the value of
+/// key i, and v_i its row. Sets out[r] to the sum of <x_i v_i, x_j v_j> over all pairs i < j. With
+/// `by_column`, sets out[r, d] to the sum of x_i v_i[d] x_j v_j[d] over these pairs instead. Sets
+/// sums[r, ...] to the sum of x_i v_i over all keys; `sums` is [rows, dim].
+/// Numerics: float32. For each key i, adds the product of x_i v_i and the sum of all x_j v_j with
+///   j < i. The result equals ((sum x_i v_i)^2 - sum (x_i v_i)^2) / 2, summed over the columns, but
+///   nothing is subtracted. A record with fewer than two keys has exactly 0.
 /// Source: Rendle, "Factorization Machines", ICDM 2010.
 void interactions_forward(std::span<const BagView> bags, uint32_t dim, bool by_column, Rows rows,
                           Matrix sums, Matrix out);

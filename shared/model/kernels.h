@@ -11,16 +11,17 @@
 
 namespace downpour::model {
 
-/// Sums the rows of each record: s[i, j] = sum over the keys of record r in bag i of value *
-/// rows[key, j]. With `mean` this is divided by the sum of the values (0 if that sum is 0). With
-/// `concat` sets out[r, i * dim + j] = s[i, j]. Otherwise adds the s of all bags to out[r, j],
-/// which the caller has initialized. Row 0 of `out` belongs to record rows.begin.
+/// Sums the embedding rows of each record and bag: s[i, j] is the sum of value * row[j] over the
+/// keys of record r in bag i. With `mean`, s[i, j] is divided by the sum of the values (0 if that
+/// sum is 0). With `concat`, sets out[r, i * dim + j] = s[i, j]. Without it, adds s[i, j] of every
+/// bag i to out[r, j], which the caller has initialized. Row 0 of `out` belongs to record
+/// rows.begin.
 void pool_forward(std::span<const BagView> bags, uint32_t dim, bool concat, bool mean, Rows rows,
                   Matrix out);
 
-/// The share of the unique keys that one thread sums: the keys whose hash falls into part `index`
-/// of `count`. Keys are assigned in blocks of 16, so that two threads do not write to one cache
-/// line. Blocks are assigned by hash, because low indices are the frequent keys.
+/// The share of a batch's distinct keys whose gradients one thread sums: share `index` of `count`.
+/// Blocks of 16 keys belong to the same share, so that two threads do not write to one cache line.
+/// A hash assigns the blocks to shares, because the most frequent keys have the lowest numbers.
 struct KeyShare {
   uint32_t index = 0;
   uint32_t count = 1;
@@ -29,9 +30,10 @@ struct KeyShare {
   }
 };
 
-/// Adds value * out_gradient[r, ...] to gradient[key, j] for every key of pool_forward() that
-/// `share` owns. The order in which an element is summed does not depend on the share; within one
-/// bag it is the order of the records.
+/// Adds the gradients of pool_forward(). For each key that `share` owns and each record r with this
+/// key, adds value * out_gradient[r, ...] to gradient[key, j]; `mean` divides as in pool_forward().
+/// The order in which an element is summed does not depend on the share; within one bag it is the
+/// order of the records.
 void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, bool mean, Rows rows,
                    ConstMatrix out_gradient, KeyShare share);
 

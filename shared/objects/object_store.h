@@ -14,7 +14,8 @@
 
 namespace downpour::objects {
 
-/// Maximum size of an object; S3 allows 50 TiB. Error kMalformed if a store reports a larger one.
+/// Maximum size of an object: 1 PiB. (S3 allows 50 TiB.) If a store reports a larger object, the
+/// call fails with kMalformed.
 constexpr uint64_t kObjectBytesMax = uint64_t{1} << 50;
 
 /// Describes the range of an object that read() has read.
@@ -24,9 +25,9 @@ struct ObjectPiece {
   std::string etag;           // changes with the object; empty for an empty object
 };
 
-/// Returns the time to wait in nanoseconds after attempt number `attempt` (starting at 1). The full
-/// time begins with `first_wait_ns` and doubles with each attempt, up to 10 s. The result is a
-/// random share of it between one half and all, chosen by `seed`.
+/// Returns the time in nanoseconds between attempt number `attempt` (starting at 1) and the next
+/// one: a random time between half of the backoff and the whole backoff, chosen by `seed`. The
+/// backoff is `first_wait_ns` after the first attempt, and doubles with each attempt up to 10 s.
 int64_t wait_before_ns(uint32_t attempt, int64_t first_wait_ns, uint64_t seed);
 
 /// Has one connection. Only one thread may use it at a time. Errors of all calls: kPermission;

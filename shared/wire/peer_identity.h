@@ -11,14 +11,15 @@
 
 namespace downpour::wire {
 
-/// The key that a process proved when it connected, as named in the receiver's list of keys.
+/// The connection key that a process proved when it connected. Role and name are those that the
+/// receiver's list of keys gives to the key.
 struct PeerIdentity {
-  // role of the key in the list; none: the connection proves no key of the list
+  // none: no key was proved, or the list does not contain it
   std::optional<Role> role;
-  std::string name;  // of the key
-  std::string key;   // public key, 64 hexadecimal digits; empty: no key is proved
+  std::string name;
+  std::string key;  // public key, 64 hexadecimal digits; empty: no key was proved
 
-  /// True if the process may act in this role. A process without a key may act in any role
+  /// Returns true if the process may act in the role `claimed`. Without `role`, it may act in any
   /// (--insecure, Unix sockets, one process).
   bool may_be(Role claimed) const { return !role || *role == claimed; }
 };

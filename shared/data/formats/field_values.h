@@ -1,5 +1,5 @@
-// The values of a record's fields before any transform: integers, texts and digits as the file has
-// them, for people and for conversion to other formats.
+// Field values: the values of a record's fields as the file has them, before any transform. They
+// are shown to people and converted to other formats.
 #pragma once
 
 #include <cstdint>

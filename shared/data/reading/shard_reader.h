@@ -15,10 +15,12 @@ enum class Split : uint8_t { kTrain, kHeldOut, kAll };  // which side of the hol
 struct ShardTotals {
   ReadCounts counts;
   uint32_t batches = 0;
-  // Where the first record starts and the last one ends, including line breaks, blank lines and
-  // headers: the shards of a file tile [0, bytes). If the shard joins ranges, see
-  // RecordFlow::extent(). For a piece of a sequential source (read_plan.h): a hash of all records
-  // before the shard, and one that includes its own records.
+  // The range of the shard. Its meaning depends on the shard:
+  // - One range of a file: the offsets at which the range begins and ends, including line breaks,
+  //   blank lines and headers. The ranges of all shards tile the file.
+  // - Several ranges: sums of hashes; see RecordFlow::extent().
+  // - A piece of a sequential source (read_plan.h): hashes of all records of the source before the
+  //   shard, and of all records up to the end of the shard.
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
   uint64_t bytes = 0;  // bytes (program: records) of the shard that were read

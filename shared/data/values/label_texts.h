@@ -14,7 +14,7 @@
 
 namespace downpour::data {
 
-/// Counts the different texts of a label. Safe to use from any thread.
+/// Counts how many records have each text of a label. Safe to use from any thread.
 class TextCounter {
  public:
   /// Keeps at most `most` different texts.
@@ -37,7 +37,7 @@ class LabelTexts {
  public:
   /// Returns null if the field has neither key.
   static std::shared_ptr<const LabelTexts> of(const FieldSpec& field);
-  /// Reads every text as 0, and counts it in `counter`.
+  /// Returns an object that adds every text to `counter` and reads it as 0.
   static std::shared_ptr<const LabelTexts> counting(std::shared_ptr<TextCounter> counter);
 
   /// Returns nothing if the text is none of the classes.

@@ -1,4 +1,5 @@
-// ArrayParser: parses one row of several arrays into columns, wherever the window stores the rows.
+// ArrayParser: parses a record, which is one row of each of several arrays, into columns. RowBlocks
+// says where the window stores the rows.
 #pragma once
 
 #include <functional>
@@ -13,13 +14,14 @@ namespace downpour::data {
 
 /// Where the rows of a window are stored. A window source passes it to its parser.
 struct RowBlocks {
-  const char* text = nullptr;       // Window::text; row i is at text + i
+  // Window::text. The record at text + r has, of array i, the row at blocks[i] + r * strides[i].
+  const char* text = nullptr;
   std::vector<const char*> blocks;  // row 0 of each array
-  std::vector<size_t> row_bytes;
-  std::vector<size_t> strides;  // distance between two rows; empty: row_bytes
+  std::vector<size_t> row_bytes;    // of each array
+  std::vector<size_t> strides;      // of each array: distance between two rows; empty: row_bytes
 
-  /// Describes rows of all arrays that are stored side by side at `rows`. A row's RecordRef::begin
-  /// is then its first byte in the text (strides of 1).
+  /// Describes records that begin in the text at `rows`, each of which stores its rows of all
+  /// arrays one after the other. The strides must be 1, because r is then an offset in bytes.
   void lie_in(const char* rows) {
     text = rows;
     blocks.resize(row_bytes.size());
