@@ -31,6 +31,7 @@ struct EpochAccount {
   uint32_t epoch = 0;
   uint32_t shards = 0;       // shards that have ended
   uint32_t shards_left = 0;  // shards not begun, because train.steps ended the job inside the epoch
+  uint64_t version = 0;      // of the partitions at its end; 0: not known
   uint64_t input_bytes = 0;
   std::vector<uint64_t> unread_bytes;  // weighted mix: bytes of each source that no shard has
   wire::ShardCounts counts;
@@ -209,7 +210,9 @@ struct ProgressSnapshot {
   Phase phase = Phase::kGathering;
   int64_t elapsed_ns = 0;
   uint32_t epoch = 0, epochs = 0;
-  uint64_t steps = 0, steps_wanted = 0;      // steps of the job; wanted 0: no limit
+  uint64_t steps = 0;                        // batches of the job
+  uint64_t steps_counted = 0;                // as train.steps counts them
+  uint64_t steps_wanted = 0;                 // 0: no limit
   uint64_t bytes_done = 0, bytes_total = 0;  // bytes of this pass
   uint32_t shards_done = 0, shards_total = 0, shards_in_flight = 0;
   uint64_t records = 0;               // trained by all workers since the run began
@@ -267,8 +270,9 @@ struct JobSummary {
   wire::Purpose mode = wire::Purpose::kTrain;
   bool already_finished = false;
   uint32_t epochs_sealed = 0, epochs_wanted = 0;
-  uint64_t steps = 0,
-           steps_wanted = 0;         // complete and partial epochs; wanted 0: no limit
+  uint64_t steps = 0;                // batches of the complete and partial epochs
+  uint64_t steps_counted = 0;        // the same, as train.steps counts them
+  uint64_t steps_wanted = 0;         // 0: no limit
   std::vector<EpochAccount> epochs;  // those of earlier starts first
   uint32_t epochs_resumed = 0;       // how many of them are from earlier starts
   std::vector<Evaluation> evaluations;

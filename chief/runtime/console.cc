@@ -79,9 +79,10 @@ void Console::show(const ProgressSnapshot& p) {
   const double epochs_share = p.epochs == 0 || p.bytes_total == 0
                                   ? 0
                                   : (double(p.epoch) + percent / 100) / double(p.epochs);
-  const double done_share = p.steps_wanted == 0
-                                ? epochs_share
-                                : std::max(epochs_share, double(p.steps) / double(p.steps_wanted));
+  const double done_share =
+      p.steps_wanted == 0
+          ? epochs_share
+          : std::max(epochs_share, double(p.steps_counted) / double(p.steps_wanted));
   const bool training = p.phase == Phase::kTraining || p.phase == Phase::kCompleting;
   const double eta =
       training && done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;

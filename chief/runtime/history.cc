@@ -77,6 +77,7 @@ std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>&
                     {"attempts_repeated", account.attempts_repeated},
                     {"wall_ns", account.wall_ns},
                     {"shards_left", account.shards_left},
+                    {"version", account.version},
                     {"unread_bytes", account.unread_bytes},
                     {"metrics", Json::array()},
                     {"evaluations", Json::array()}};
@@ -104,6 +105,7 @@ void from_records(const std::vector<checkpoint::EpochRecord>& records,
       account.wall_ns = summary.value("wall_ns", int64_t{0});
       account.unread_bytes = summary.value("unread_bytes", std::vector<uint64_t>{});
       account.shards_left = summary.value("shards_left", 0U);
+      account.version = summary.value("version", uint64_t{0});
       for (const Json& sums : summary.at("metrics")) account.metrics.push_back(sums_from(sums));
       for (const Json& evaluation : summary.at("evaluations"))
         evaluations.push_back(evaluation_from(evaluation));

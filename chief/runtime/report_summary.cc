@@ -99,8 +99,9 @@ void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
 std::string wanted_text(const JobSummary& s) {
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   const std::string steps =
-      s.steps_wanted > 0 ? format("%llu of %llu steps", number(s.steps), number(s.steps_wanted))
-                         : "";
+      s.steps_wanted > 0
+          ? format("%llu of %llu steps", number(s.steps_counted), number(s.steps_wanted))
+          : "";
   if (s.epochs_wanted == kEpochsMax) return steps;
   return format("%u of %u epochs", s.epochs_sealed, s.epochs_wanted) +
          (steps.empty() ? "" : ", " + steps);
@@ -167,8 +168,8 @@ void print_account(const JobSummary& s, const std::string& sharding, std::FILE* 
 
 /// Prints how far `train.steps` was reached.
 void print_steps(const JobSummary& s, std::FILE* out) {
-  const uint64_t beyond = s.steps - std::min(s.steps, s.steps_wanted);
-  std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps),
+  const uint64_t beyond = s.steps_counted - std::min(s.steps_counted, s.steps_wanted);
+  std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps_counted),
                static_cast<unsigned long long>(s.steps_wanted));
   if (beyond > 0)
     std::fprintf(out,

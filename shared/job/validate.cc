@@ -131,10 +131,6 @@ Result<void> check_sync(const Job& job) {
     return wrong(str(mode, " cannot tell which batch ends a worker that computes several"),
                  "train.quarantine", "leave it out, " + async);
   }
-  if (train.steps > 0) {
-    return wrong(str(mode, " cannot end inside an epoch in this version"), "train.steps",
-                 "set train.epochs instead, " + async);
-  }
   if (job.data.source.is_program() || !job.data.program.empty()) {
     return wrong(str(mode, " does not read the output of programs in this version"),
                  job.data.source.is_program() ? "data.source" : "data.program",

@@ -148,6 +148,51 @@ TEST_CASE("synchronous training gives the same model for any number of processes
   CHECK(predictions(dir, "ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
 }
 
+TEST_CASE(
+    "train.steps ends synchronous training after the same batches for any number of processes",
+    "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  // An epoch has 17 shards of 4 batches, and 20 steps. Step 22 is inside the first shard of each
+  // replica in the second epoch, so the job ends with step 24.
+  const auto steps = [&](const std::string& run, std::vector<std::string> flags,
+                         const std::string& kills = {}, const std::string& mode = "sync") {
+    flags.insert(flags.end(), {"--set", "train.mode=" + mode, "--set", "train.steps=22"});
+    if (mode == "local") flags.insert(flags.end(), {"--set", "train.sync_every=1"});
+    return predictions(dir, run, flags, kills);
+  };
+  const std::string alone = steps("alone", {});
+  REQUIRE(alone.size() > size_t{kRecords});
+  CHECK(steps("three", {"--ps", "2", "--workers", "3"}) == alone);
+  CHECK(steps("worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") == alone);
+  CHECK(steps("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+  const auto ended = [&](const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--log-format", "json",
+                                          "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ended done = Program("downpour", arguments, dir.path()).wait(60);
+    INFO(done.err);
+    REQUIRE(done.status == 0);
+    return nlohmann::json::parse(done.out);
+  };
+  // The same command finds the job finished, and more steps continue in the same epoch.
+  const auto again = ended("alone", {"--set", "train.steps=22"});
+  CHECK(again["already_finished"] == true);
+  CHECK(again["steps_counted"] == 24);
+  CHECK(again["steps"] == 17 * 4 + 16);
+  CHECK(again["accounts"].back()["shards_left"] == 13);
+  const auto more = ended("alone", {"--set", "train.steps=25"});
+  CHECK(more["steps_counted"] == 28);
+  CHECK(more["accounts"].back()["shards_left"] == 9);
+  // In local training it counts local rounds.
+  const std::string local = steps("local", {"--ps", "2", "--workers", "2"}, {}, "local");
+  REQUIRE(local.size() > size_t{kRecords});
+  const auto finished = ended("local", {"--set", "train.mode=local", "--set", "train.sync_every=1",
+                                        "--set", "train.steps=22"});
+  CHECK(finished["already_finished"] == true);
+  CHECK(finished["steps_counted"] == 24);
+}
+
 TEST_CASE("replicas that train alone give the same model for any number of processes",
           "[integration]") {
   const ScratchDir dir;

@@ -351,10 +351,15 @@ void Checkers::on_end(const chief::Finish& finish) {
 void Checkers::check_account(const chief::Finish& finish) {
   const Job& job = world_.plan().job;
   const auto& epochs = finish.summary.epochs;
-  const bool by_steps = job.train.steps > 0 && finish.summary.steps >= job.train.steps;
+  const bool by_steps = job.train.steps > 0 && finish.summary.steps_counted >= job.train.steps;
   if (epochs.size() != job.train.epochs && !by_steps) {
     return world_.violated(str("I2: ", epochs.size(), " epochs have an account, but ",
                                job.train.epochs, " were requested"));
+  }
+  if (oracle_ != nullptr && !oracle_->steps().empty() && finish.code == 0 &&
+      finish.summary.steps_counted != oracle_->steps().size()) {
+    return world_.violated(str("I9: the job has ", finish.summary.steps_counted, " of ",
+                               oracle_->steps().size(), " steps"));
   }
   for (const chief::EpochAccount& epoch : epochs) {
     const wire::ShardCounts& c = epoch.counts;

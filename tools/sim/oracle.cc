@@ -243,22 +243,31 @@ Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& t
 }
 
 /// Returns the batches of every step of a job. Shard s belongs to replica s modulo `replicas`. In
-/// each epoch, step k has the k-th batch of every replica that has one.
+/// each epoch, step k has the k-th batch of every replica that has one. After `limit` steps (0: no
+/// limit) no replica begins another shard.
 std::vector<std::vector<wire::StepPart>> steps_of_job(const std::vector<Oracle::Batch>& batches,
-                                                      uint32_t epochs, uint32_t replicas) {
+                                                      uint32_t epochs, uint32_t replicas,
+                                                      uint64_t limit) {
   std::vector<std::vector<wire::StepPart>> steps;
   for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
-    const size_t first = steps.size();
-    std::vector<size_t> taken(replicas);
-    for (const Oracle::Batch& batch : batches) {
-      if (batch.id.epoch != epoch) continue;
-      const uint32_t replica = batch.id.shard % replicas;
-      const size_t step = first + taken[replica]++;
-      if (step >= steps.size()) steps.resize(step + 1);
-      steps[step].push_back({replica, batch.id});
+    std::vector<std::vector<BatchId>> left(replicas);  // the next batch is the last one
+    for (const Oracle::Batch& batch : batches)
+      if (batch.id.epoch == epoch) left[batch.id.shard % replicas].push_back(batch.id);
+    for (std::vector<BatchId>& ids : left) std::ranges::reverse(ids);
+    while (true) {
+      const bool closed = limit > 0 && steps.size() >= limit;
+      std::vector<wire::StepPart> step;
+      for (uint32_t replica = 0; replica < replicas; ++replica) {
+        std::vector<BatchId>& ids = left[replica];
+        if (ids.empty() || (closed && ids.back().batch == 0)) continue;
+        step.push_back({replica, ids.back()});
+        ids.pop_back();
+      }
+      if (step.empty()) break;
+      steps.push_back(std::move(step));
     }
+    if (limit > 0 && steps.size() >= limit) break;
   }
-  for (std::vector<wire::StepPart>& parts : steps) std::ranges::sort(parts);
   return steps;
 }
 
@@ -349,7 +358,7 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
     }
   }
   if (job.train.replicas && job.train.backups == 0)
-    oracle.find_steps(uint32_t(*job.train.replicas));
+    oracle.find_steps(uint32_t(*job.train.replicas), job.train.steps);
   oracle.by_partition_.resize(job.partitions);
   for (auto& [at, row] : rows) {
     auto& partition = oracle.by_partition_[raw(row.partition)];
@@ -369,8 +378,8 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   return oracle;
 }
 
-void Oracle::find_steps(uint32_t replicas) {
-  steps_ = steps_of_job(batches_, epochs_, replicas);
+void Oracle::find_steps(uint32_t replicas, uint64_t limit) {
+  steps_ = steps_of_job(batches_, epochs_, replicas, limit);
   for (size_t s = 0; s < steps_.size(); ++s) {
     double records = 0;
     for (const wire::StepPart& part : steps_[s]) records += batches_[number_of(part.batch)].records;

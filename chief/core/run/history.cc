@@ -30,9 +30,14 @@ uint64_t History::steps_accounted() const {
   return steps;
 }
 
+uint64_t History::steps_counted() const {
+  if (!config_.job.train.replicas) return steps_accounted();
+  return accounts_.empty() ? 0 : accounts_.back().version;
+}
+
 bool History::trained() const {
   const uint64_t wanted = config_.job.train.steps;
-  return complete_ >= config_.job.train.epochs || (wanted > 0 && steps_accounted() >= wanted) ||
+  return complete_ >= config_.job.train.epochs || (wanted > 0 && steps_counted() >= wanted) ||
          stops_early(config_.job, evaluations_);
 }
 
@@ -49,9 +54,11 @@ bool History::is_best() const {
 bool History::ends_with(const RoundOutcome& outcome) const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || outcome.partitions.empty()) return false;
-  return steps_accounted() + outcome.partitions.front().counts.batches >= wanted &&
-         std::none_of(outcome.lacking.begin(), outcome.lacking.end(),
-                      [](const LackingShard& shard) { return shard.begun; });
+  const wire::PartitionStatus& status = outcome.partitions.front();
+  const uint64_t steps =
+      config_.job.train.replicas ? status.version : steps_accounted() + status.counts.batches;
+  return steps >= wanted && std::none_of(outcome.lacking.begin(), outcome.lacking.end(),
+                                         [](const LackingShard& shard) { return shard.begun; });
 }
 
 void History::begin_epoch() { begun_ = std::max(begun_, epoch_ + 1); }

@@ -40,6 +40,8 @@ class History {
   uint32_t epochs_trained() const { return complete_ + (partial_ ? 1 : 0); }
   /// Returns the batches of all epochs that have an account.
   uint64_t steps_accounted() const;
+  /// Returns the same as `train.steps` counts it: in batches, or in steps of all replicas.
+  uint64_t steps_counted() const;
   /// Returns true if the job has all the training that it asks for.
   bool trained() const;
   /// Returns true if the trained epochs are evaluated, or are never evaluated.

@@ -198,6 +198,7 @@ void Lifecycle::on_committed(Turn& turn, const Member& member, ViewId view,
                              const wire::Committed& committed) {
   if (step_commits_.precedes_rollback(view)) return;  // of a step that is lost
   if (!step_commits_.on_committed(turn, member, committed)) return;
+  limit_steps(turn);
   // These have waited for the step.
   if (phases_.in_round() && !rounds_.waits()) begin_round(turn);
   check_save(turn);
@@ -211,6 +212,7 @@ void Lifecycle::commit_step(Turn& turn) {
   auto commit = step_commits_.due(pass_.table());
   if (!commit) return fail(turn, std::move(commit).error());
   if (!*commit) return;
+  for (const wire::StepPart& part : (*commit)->parts) pass_.table().mark_begun(part.batch.shard);
   for_each_owner(members_, ownership_.view(), [&](uint32_t, const Member& member) {
     step_commits_.sent(turn, member, **commit);
     turn.send(member, **commit, turn.next_request());
@@ -362,6 +364,7 @@ void Lifecycle::show_progress(Turn& turn) {
   snapshot.phase = phases_.current();
   snapshot.epoch = history_.epoch();
   snapshot.steps = pass_.steps_done(step_base());
+  snapshot.steps_counted = step_commits_.enabled() ? step_commits_.committed() : snapshot.steps;
   pass_.show(snapshot, history_.accounts());
   turn.emit(std::move(snapshot));
 }
@@ -460,6 +463,7 @@ JobSummary Lifecycle::summary(const Turn& turn) const {
   JobSummary s = report_.summary(turn);
   s.epochs_sealed = history_.sealed();
   s.steps = history_.steps_accounted();
+  s.steps_counted = history_.steps_counted();
   s.epochs = history_.accounts();
   s.epochs_resumed = history_.resumed();
   s.evaluations = history_.evaluations();

@@ -196,6 +196,7 @@ class Lifecycle {
   void begin_prediction(Turn& turn);
   bool open_pass(Turn& turn, const wire::Lease& pattern);
   void check_pass_end(Turn& turn);
+  void limit_steps(Turn& turn);
   void begin_round(Turn& turn);
   void void_round(Turn& turn, const std::string& why);
   void end_round(Turn& turn);

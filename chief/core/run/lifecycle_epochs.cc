@@ -59,6 +59,7 @@ bool Lifecycle::open_epoch(Turn& turn) {
                                        .plan_hash = config_.plan_hash,
                                        .rate_reductions = reductions});
   if (!opened) return false;
+  limit_steps(turn);
   JsonLine line = turn.event("epoch")
                       .add("epoch", history_.epoch())
                       .add("shards", pass_.table().shard_count())
@@ -79,6 +80,15 @@ void Lifecycle::check_pass_end(Turn& turn) {
   } else if (phases_.current() == Phase::kPredicting) {
     begin_stop(turn, {});
   }
+}
+
+/// In synchronous training: once `train.steps` is reached, no replica begins another shard. After a
+/// return to an earlier step, replicas begin shards again.
+void Lifecycle::limit_steps(Turn& turn) {
+  const uint64_t wanted = config_.job.train.steps;
+  if (!step_commits_.enabled() || wanted == 0 || !pass_.trains()) return;
+  pass_.table().close(step_commits_.committed() >= wanted);
+  if (pass_.table().is_closed()) leasing_.revoke_not_begun(turn);
 }
 
 /// Ends an epoch that is complete and evaluated: requests a checkpoint that seals it, and begins
@@ -194,6 +204,7 @@ void Lifecycle::end_round(Turn& turn) {
   rounds_.forget_void();
   if (auto taken = step_commits_.take_versions(*outcome); !taken)
     return fail(turn, std::move(taken).error());
+  limit_steps(turn);
   // A ps that has missed Sealed still has the markers of sealed epochs.
   std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < history_.sealed(); });
   if (auto decided = policy_.decide(turn, *outcome); !decided)
@@ -261,16 +272,18 @@ void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   if (config_.job.train.steps > 0 && counts->batches == 0) return fail(turn, no_batch(*counts));
   report_.note_trained(turn);
   const bool partial = !outcome.lacking.empty();
-  EpochAccount account{.epoch = epoch,
-                       .shards = outcome.shards - uint32_t(outcome.lacking.size()),
-                       .shards_left = uint32_t(outcome.lacking.size()),
-                       .input_bytes = pass_.open_stream() ? counts->read
-                                      : partial           ? pass_.bytes_ended()
-                                                          : pass_.bytes_total(),
-                       .unread_bytes = pass_.unread_bytes(epoch),
-                       .counts = *counts,
-                       .metrics = outcome.metrics,
-                       .attempts_repeated = pass_.table().attempts_repeated()};
+  EpochAccount account{
+      .epoch = epoch,
+      .shards = outcome.shards - uint32_t(outcome.lacking.size()),
+      .shards_left = uint32_t(outcome.lacking.size()),
+      .version = outcome.partitions.empty() ? 0 : outcome.partitions.front().version,
+      .input_bytes = pass_.open_stream() ? counts->read
+                     : partial           ? pass_.bytes_ended()
+                                         : pass_.bytes_total(),
+      .unread_bytes = pass_.unread_bytes(epoch),
+      .counts = *counts,
+      .metrics = outcome.metrics,
+      .attempts_repeated = pass_.table().attempts_repeated()};
   report_.measure_epoch(turn, account);
   JsonLine line = turn.event("complete")
                       .add("epoch", epoch)

@@ -38,11 +38,23 @@ void LeaseTable::share_among_replicas(uint32_t count) {
   replicas_ = count;
 }
 
-/// Gives the replica the lowest shard that no replica has.
+size_t LeaseTable::undealt_count() const {
+  if (!shares_among_replicas()) return 0;
+  const std::set<uint32_t>& undealt = streams_[replicas_].free;
+  if (!closed_) return undealt.size();
+  return size_t(std::ranges::count_if(undealt, [&](uint32_t shard) { return is_begun(shard); }));
+}
+
+std::optional<uint32_t> LeaseTable::next_of(const Stream& stream) const {
+  const auto next = std::ranges::find_if(
+      stream.free, [&](uint32_t shard) { return !closed_ || is_begun(shard); });
+  return next == stream.free.end() ? std::nullopt : std::optional(*next);
+}
+
+/// Gives the replica the lowest shard that no replica has and that may be leased now.
 void LeaseTable::deal(uint32_t replica) {
-  std::set<uint32_t>& undealt = streams_[replicas_].free;
-  const uint32_t shard = *undealt.begin();
-  undealt.erase(undealt.begin());
+  const uint32_t shard = *next_of(streams_[replicas_]);
+  streams_[replicas_].free.erase(shard);
   Stream& stream = streams_[replica];
   stream.free.insert(shard);
   stream.shards.insert(std::ranges::lower_bound(stream.shards, shard), shard);
@@ -55,7 +67,12 @@ std::optional<uint32_t> LeaseTable::first_open_of(uint32_t replica) const {
   size_t& open = stream.open;
   while (open < stream.shards.size() && entries_[stream.shards[open]].state == ShardState::kEnded)
     ++open;
-  return open < stream.shards.size() ? std::optional(stream.shards[open]) : std::nullopt;
+  for (size_t i = open; i < stream.shards.size(); ++i) {
+    const uint32_t shard = stream.shards[i];
+    if (entries_[shard].state == ShardState::kEnded) continue;
+    if (!closed_ || is_begun(shard)) return shard;
+  }
+  return std::nullopt;
 }
 
 std::vector<uint32_t> LeaseTable::leased_of(uint32_t replica) const {
@@ -70,8 +87,7 @@ std::vector<uint32_t> LeaseTable::leased_of(uint32_t replica) const {
 uint32_t LeaseTable::active_replicas() const {
   uint32_t open = 0;
   for (uint32_t replica = 0; replica < replicas_; ++replica) open += first_open_of(replica) ? 1 : 0;
-  const size_t undealt_count = undealt() == nullptr ? 0 : undealt()->size();
-  return open + uint32_t(std::min<size_t>(undealt_count, replicas_ - open));
+  return open + uint32_t(std::min<size_t>(undealt_count(), replicas_ - open));
 }
 
 void LeaseTable::give_away(int64_t now_ns, uint32_t replica) {
@@ -90,7 +106,7 @@ bool LeaseTable::may_take(const Stream& stream, int64_t now_ns, Incarnation work
 
 /// Returns whether a replica that gets its shards one by one cannot get another one.
 bool LeaseTable::is_done(uint32_t replica) const {
-  return undealt() != nullptr && undealt()->empty() && !first_open_of(replica);
+  return shares_among_replicas() && undealt_count() == 0 && !first_open_of(replica);
 }
 
 uint32_t LeaseTable::others_above(uint32_t count, Incarnation worker) const {
@@ -105,7 +121,7 @@ uint32_t LeaseTable::others_above(uint32_t count, Incarnation worker) const {
 
 std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnation worker,
                                                         uint32_t replicas_max) {
-  const size_t undealt_count = undealt() == nullptr ? 0 : undealt()->size();
+  const size_t undealt = undealt_count();
   uint32_t held = 0;
   for (uint32_t replica = 0; replica < replicas_; ++replica)
     held += streams_[replica].worker == worker && !is_done(replica) ? 1 : 0;
@@ -113,7 +129,8 @@ std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnat
   for (uint32_t replica = 0; replica < replicas_; ++replica) {
     Stream& stream = streams_[replica];
     const std::optional<uint32_t> first = first_open_of(replica);
-    if (stream.free.empty() && undealt_count == 0) continue;
+    const std::optional<uint32_t> next = next_of(stream);
+    if (!next && undealt == 0) continue;
     const bool begins = !first || entries_[*first].state == ShardState::kFree;
     if (stream.worker == worker && begins) {
       if (held > replicas_max && stream.leased == 0) {
@@ -123,7 +140,7 @@ std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnat
       if (!own) own = replica;
     } else if (stream.worker == worker) {
       // Near the end of the pass the last shards go to the replicas that need them first.
-      const bool has_next = !stream.free.empty() || undealt_count > replicas_;
+      const bool has_next = next || undealt > replicas_;
       if (!ahead && has_next && stream.leased == 1 && held <= replicas_max) ahead = replica;
     } else if (begins && !stream.worker) {
       if (!stream.waits_since_ns) stream.waits_since_ns = now_ns;
@@ -135,8 +152,8 @@ std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnat
   Stream& stream = streams_[*chosen];
   stream.waits_since_ns.reset();
   stream.given_away_by.reset();
-  if (stream.free.empty()) deal(*chosen);
-  const uint32_t shard = *stream.free.begin();
+  if (!next_of(stream)) deal(*chosen);
+  const uint32_t shard = *next_of(stream);
   take_free(shard);
   begin_lease(shard);
   return lease_of(shard, hand_out(now_ns, shard, worker));
@@ -147,8 +164,7 @@ std::vector<uint32_t> LeaseTable::neglected(int64_t now_ns) {
   for (uint32_t replica = 0; replica < replicas_; ++replica) {
     Stream& stream = streams_[replica];
     const std::optional<uint32_t> first = first_open_of(replica);
-    const bool waits = first ? entries_[*first].state == ShardState::kFree
-                             : undealt() != nullptr && !undealt()->empty();
+    const bool waits = first ? entries_[*first].state == ShardState::kFree : undealt_count() > 0;
     if (!waits) {
       stream.waits_since_ns.reset();
       continue;
@@ -238,7 +254,7 @@ wire::Lease LeaseTable::back_up(int64_t now_ns, uint32_t shard, Incarnation work
 Holder& LeaseTable::hand_out(int64_t now_ns, uint32_t shard, Incarnation worker) {
   ShardEntry& entry = entries_[shard];
   held_[worker].insert(shard);
-  entry.begun = true;
+  if (replicas_ == 0) entry.begun = true;
   if (!shared()) stream_of(shard).worker = worker;
   if (++entry.attempt > 1) ++attempts_repeated_;
   // Batches that every partition has acknowledged need not be computed again. An evaluation always
@@ -337,6 +353,9 @@ void LeaseTable::reopen(uint32_t shard, uint32_t first_batch) {
   entry.first_batch = entry.batches_acked = first_batch;
   entry.bytes_done = 0;
   for (Holder& holder : entry.holders) holder.batches_acked = first_batch;
+  // All partitions are at the same step, which may be an earlier one. mark_begun() follows.
+  if (replicas_ > 0 && std::exchange(entry.begun, false) && entry.state == ShardState::kFree)
+    --begun_free_count_;
   if (entry.state != ShardState::kEnded) return;
   --ended_count_;
   first_open_ = std::min(first_open_, shard);

@@ -38,7 +38,7 @@ struct ShardEntry {
   uint32_t batches_acked = 0;   // highest number of all leases since it was reopened
   uint32_t failures = 0;        // failed attempts in a row without progress
   uint32_t failed_batch = 0;    // batch of the newest failure
-  bool begun = false;           // some partition may have begun it
+  bool begun = false;  // some partition may have begun it; of a replica: a step has a batch
   uint64_t bytes_done = 0;
   std::optional<uint32_t> batches;  // known if a worker has read the end of the shard
   wire::ShardCounts counts;         // as reported by the worker that ended it
@@ -84,6 +84,10 @@ class LeaseTable {
   /// kReplicaWaitNs. Returns the leased shards of these replicas. The caller must revoke them, so
   /// that any worker may take the replicas. Must be called regularly: it measures the wait.
   std::vector<uint32_t> neglected(int64_t now_ns);
+  /// Decides whether replicas may begin shards. After close(true), first_open_of() and
+  /// grant_of_replica() consider only shards that have been begun.
+  void close(bool closed) { closed_ = closed; }
+  bool is_closed() const { return closed_; }
   /// Returns the first shard of a replica that has not ended; none if all have ended.
   std::optional<uint32_t> first_open_of(uint32_t replica) const;
   /// Returns the leased shards of a replica, ascending.
@@ -143,7 +147,7 @@ class LeaseTable {
   /// Records that some partition lacks the shard from `first_batch` on. A shard that had ended
   /// becomes free; a leased shard keeps its holders.
   void reopen(uint32_t shard, uint32_t first_batch);
-  /// Records that some partition has begun the shard.
+  /// Records that some partition has begun the shard, or that a step has a batch of it.
   void mark_begun(uint32_t shard);
   /// Returns true if a free shard has been begun, and therefore must be ended.
   bool begun_is_free() const { return begun_free_count_ > 0; }
@@ -216,9 +220,10 @@ class LeaseTable {
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
   Stream* choose_stream(Incarnation worker, uint32_t index, bool fresh);
   /// The shards that no replica has yet, after share_among_replicas().
-  const std::set<uint32_t>* undealt() const {
-    return streams_.size() > replicas_ ? &streams_[replicas_].free : nullptr;
-  }
+  bool shares_among_replicas() const { return streams_.size() > replicas_; }
+  size_t undealt_count() const;
+  /// Returns the first free shard of a stream that may be leased now.
+  std::optional<uint32_t> next_of(const Stream& stream) const;
   bool is_done(uint32_t replica) const;
   bool may_take(const Stream& stream, int64_t now_ns, Incarnation worker, uint32_t held,
                 uint32_t replicas_max) const;
@@ -238,6 +243,7 @@ class LeaseTable {
   // The first `replicas_` streams are replicas. After share_among_replicas(), one more stream has
   // the shards that no replica has yet. 0: streams are not replicas.
   uint32_t replicas_ = 0;
+  bool closed_ = false;
   uint32_t free_count_ = 0;
   uint32_t begun_free_count_ = 0;  // how many of them have been begun
   std::map<Incarnation, std::set<uint32_t>> held_;

@@ -445,6 +445,12 @@ void Leasing::revoke_all(Turn& turn) {
   for (const uint32_t shard : table_.leased()) revoke_all(turn, shard);
 }
 
+void Leasing::revoke_not_begun(Turn& turn) {
+  for (const uint32_t shard : table_.leased()) {
+    if (!table_.entry(shard).begun) revoke_all(turn, shard);
+  }
+}
+
 void Leasing::end_stalled(Turn& turn, const std::vector<uint32_t>& shards) {
   std::set<Incarnation> slow;
   for (const uint32_t shard : shards) {

@@ -82,6 +82,8 @@ class Leasing {
   /// acknowledged batch for lease_stall_ns. Leaves out workers that send nothing at all, because
   /// the limit for their silence ends their leases.
   void revoke_idle(Turn& turn, bool stalled);
+  /// Revokes the leases on shards of which no step has a batch.
+  void revoke_not_begun(Turn& turn);
   /// Revokes all leases on a shard, or on all shards.
   void revoke_all(Turn& turn, uint32_t shard);
   void revoke_all(Turn& turn);

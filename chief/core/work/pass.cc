@@ -255,7 +255,8 @@ bool Pass::may_begin_shards(const StepBase& base) const {
 bool Pass::partial_epoch_is_read(const Turn& turn, const StepBase& base) const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || table_.all_ended() || table_.leased_count() > 0) return false;
-  if (steps_done(base) < wanted) return false;
+  const bool reached = config_.job.train.replicas ? table_.is_closed() : steps_done(base) >= wanted;
+  if (!reached) return false;
   // A worker may hold a lease of an earlier chief and not have reported it yet. The images would
   // reveal that; the wait only avoids a checkpoint that must be repeated.
   if (earlier_leases_ && turn.now_ns() - turn.start_ns() < config_.lease_ns) return false;

@@ -28,6 +28,8 @@ class StepCommits {
   Outbox& outbox() { return outbox_; }
   /// Returns the next step; 0 before it is known.
   uint64_t next() const { return next_; }
+  /// Returns the number of steps that all partitions have applied; 0 before it is known.
+  uint64_t committed() const { return next_ - (next_ > 0 ? 1 : 0); }
 
   /// Forgets all reports, because a view is published. `rolled_back`: under this view all
   /// partitions begin, or have returned to a checkpoint; their step is not known yet.

@@ -204,8 +204,8 @@ TEST_CASE("synchronous training has a replica for each worker by default", "[job
   CHECK(other.what == "mode \"async\" has no replicas");
   CHECK(other.hint.find("train.mode = \"sync\"") != std::string::npos);
   for (const char* line :
-       {"train.replicas = 0", "train.steps = 100", "train.quarantine = true",
-        "cluster.input_workers = 1", "data.sharding = \"file\"", "data.program = [\"cat\"]"}) {
+       {"train.replicas = 0", "train.quarantine = true", "cluster.input_workers = 1",
+        "data.sharding = \"file\"", "data.program = [\"cat\"]"}) {
     const Error error = error_of(small_job(std::string("train.mode = \"sync\"\n") + line + "\n"));
     INFO(line << " -> " << error.what);
     CHECK(error.where.starts_with("/jobs/job.toml:"));

@@ -173,6 +173,51 @@ TEST_CASE("the table counts the other workers that hold more replicas than an ev
   CHECK(table.others_above(0, kThree) == 0);  // no replica has a shard left
 }
 
+TEST_CASE("a closed table leases only shards of which a step has a batch", "[chief]") {
+  constexpr Incarnation kOne{1};
+  LeaseTable table{wire::Lease{}, 6};
+  table.split_among_replicas(2);
+  const auto grant = [&] {
+    const auto lease = table.grant_of_replica(0, kOne, 2);
+    return lease ? int(lease->shard.shard) : -1;
+  };
+  CHECK(grant() == 0);
+  CHECK(grant() == 1);
+  CHECK(grant() == 2);  // it reads ahead
+  table.mark_begun(0);
+  table.close(true);
+  CHECK(table.first_open_of(0) == 0U);
+  CHECK(table.first_open_of(1) == std::nullopt);
+  CHECK(table.active_replicas() == 1);
+  for (const uint32_t shard : {0, 1, 2}) table.release(shard, kOne);
+  CHECK(table.begun_is_free());
+  CHECK(grant() == 0);
+  CHECK(grant() == -1);
+  table.end(0);
+  CHECK_FALSE(table.begun_is_free());
+  CHECK(table.active_replicas() == 0);
+  // All partitions return to a step before this shard.
+  table.reopen(0, 0);
+  CHECK(grant() == -1);
+  table.close(false);
+  CHECK(grant() == 0);
+  CHECK(table.active_replicas() == 2);
+}
+
+TEST_CASE("a closed table deals only begun shards to replicas with backups", "[chief]") {
+  LeaseTable table{wire::Lease{}, 4};
+  table.share_among_replicas(2);
+  table.mark_begun(2);
+  table.close(true);
+  CHECK(table.active_replicas() == 1);
+  const auto lease = table.grant_of_replica(0, Incarnation{1}, 2);
+  REQUIRE(lease);
+  CHECK(lease->shard.shard == 2);
+  CHECK_FALSE(table.grant_of_replica(0, Incarnation{1}, 2));
+  table.close(false);
+  CHECK(table.active_replicas() == 2);
+}
+
 TEST_CASE("a worker gets back the first shard of its replica, whatever its share", "[chief]") {
   constexpr Incarnation kOne{1};
   LeaseTable table{wire::Lease{}, 4};
