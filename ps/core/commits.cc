@@ -42,8 +42,7 @@ Result<void> Commits::check(const wire::Push& push) const {
     return malformed(
         str("a batch of replica ", push.replica, ", but the job has ", config_.steps->replicas));
   }
-  // With backups the chief deals the shards as the replicas need them.
-  if (config_.steps->backups == 0 && push.batch.shard % config_.steps->replicas != push.replica) {
+  if (config_.steps->in_turn && push.batch.shard % config_.steps->replicas != push.replica) {
     return malformed(
         str("a batch of shard ", push.batch.shard, ", which is not of replica ", push.replica));
   }

@@ -30,6 +30,8 @@ std::optional<StepRules> steps_of(const Job& job) {
   const bool mean = job.train.reduction == "mean";
   return StepRules{.replicas = uint32_t(*job.train.replicas),
                    .backups = job.train.backups,
+                   // With backups the chief deals the shards as the replicas need them.
+                   .in_turn = job.train.backups == 0 && job.data.sharding == Sharding::kAuto,
                    .divisor = traits_of(job.train.mode).has_rounds ? StepDivisor::kRecords
                               : mean                               ? StepDivisor::kWeight
                                                                    : StepDivisor::kNone};

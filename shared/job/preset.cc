@@ -502,9 +502,9 @@ Result<void> complete_job(Job& job) {
   }
   job.model.options = {};
   // Fixed when the job is first completed, because another number of workers must not change the
-  // streams.
+  // streams. A replica reads one stream.
   if (job.data.sharding != Sharding::kAuto && job.data.streams == 0) {
-    job.data.streams = std::max(1U, job.cluster.workers);
+    job.data.streams = uint32_t(job.train.replicas.value_or(std::max(1U, job.cluster.workers)));
   }
   return validate(job);
 }

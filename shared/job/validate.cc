@@ -136,9 +136,17 @@ Result<void> check_sync(const Job& job) {
                  job.data.source.is_program() ? "data.source" : "data.program",
                  "write the records to files, " + async);
   }
-  if (job.data.sharding != Sharding::kAuto) {
-    return wrong(str(mode, " supports only sharding = \"auto\" in this version"), "data.sharding",
-                 "leave it out, " + async);
+  if (job.data.sharding != Sharding::kAuto && train.backups > 0) {
+    return wrong(
+        "with backups a replica has no stream of its own: it takes its next shard when it "
+        "needs one",
+        "data.sharding", "leave it out, or set train.backups = 0");
+  }
+  if (job.data.streams > 0 && job.data.streams != *train.replicas &&
+      job.data.sharding != Sharding::kAuto) {
+    return wrong(str("each replica reads one stream, but there are ", *train.replicas,
+                     " replicas and ", job.data.streams, " streams"),
+                 "data.streams", str("leave it out, or set it to ", *train.replicas));
   }
   if (job.model.outputs.size() > 1 && train.reduction == "mean" && !train.sync_every) {
     return wrong(str(mode,

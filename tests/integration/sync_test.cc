@@ -28,11 +28,19 @@ std::string random_record(Rng& rng) {
          ",c" + std::to_string(c) + ",0." + std::to_string(1000 + x) + "\n";
 }
 
+/// Writes the records to data.csv, and to the files f0.csv to f4.csv.
 void write_data(const ScratchDir& dir) {
   Rng rng(5);
   std::string text = "label,a,b,c,x\n";
-  for (int i = 0; i < kRecords; ++i) text += random_record(rng);
+  const std::string header = text;
+  std::vector<std::string> files(5, header);
+  for (int i = 0; i < kRecords; ++i) {
+    const std::string record = random_record(rng);
+    text += record;
+    files[size_t(i) * size_t(i) / kRecords * 5 / kRecords] += record;  // of different lengths
+  }
   dir.write("data.csv", text);
+  for (size_t f = 0; f < files.size(); ++f) dir.write("f" + std::to_string(f) + ".csv", files[f]);
 }
 
 /// Trains with these flags, and returns the predictions.
@@ -191,6 +199,29 @@ TEST_CASE(
                                         "--set", "train.steps=22"});
   CHECK(finished["already_finished"] == true);
   CHECK(finished["steps_counted"] == 24);
+}
+
+TEST_CASE("each replica reads its own files, records or copy, with any number of processes",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  for (const std::string sharding : {"file", "data", "off"}) {
+    for (const std::string mode : {"sync", "local"}) {
+      const std::string name = sharding + "-" + mode;
+      const auto sharded = [&](const std::string& run, std::vector<std::string> flags) {
+        flags.insert(flags.end(), {"--set", "train.mode=" + mode, "--set",
+                                   "data.sharding=" + sharding, "--epochs", "1"});
+        if (mode == "local") flags.insert(flags.end(), {"--set", "train.sync_every=2"});
+        if (sharding == "file")
+          flags.insert(flags.end(), {"--set", "data.source=" + (dir / "f*.csv")});
+        return predictions(dir, name + run, flags);
+      };
+      CAPTURE(name);
+      const std::string alone = sharded("-alone", {});
+      REQUIRE(alone.size() > size_t{kRecords});
+      CHECK(sharded("-three", {"--ps", "2", "--workers", "3"}) == alone);
+    }
+  }
 }
 
 TEST_CASE("replicas that train alone give the same model for any number of processes",

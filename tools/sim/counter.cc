@@ -36,7 +36,7 @@ std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::strin
   return str(
       "name = \"", own.name, "\"\npartitions = ", size.partitions, "\nrun_dir = \"", kFolder,
       "/run\"\n[data]\nsource = ", sources, "\nformat = \"", own.format, "\"\nsharding = \"",
-      size.sharding, "\"\n", size.sharding == "auto" ? "" : "streams = 3\n",
+      size.sharding, "\"\n", size.sharding == "auto" || size.replicas > 0 ? "" : "streams = 3\n",
       "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
       " }\nshuffle = ", size.window > 0 ? str(size.window) : "\"shard\"", "\n", own.model,
       "[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs, "\nbatch_size = ", size.records,

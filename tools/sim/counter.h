@@ -20,7 +20,7 @@ struct JobSize {
   uint32_t epochs = 3;
   uint32_t partitions = 16;
   uint32_t files = 1;             // data files; their lengths differ by at most one line
-  std::string sharding = "auto";  // any other value uses 3 streams
+  std::string sharding = "auto";  // any other value uses 3 streams, or one for each replica
   uint32_t cycle = 1;             // ranges that a shard joins
   bool mix = false;               // the files are sources of equal weight, each read completely
   uint32_t window = 0;            // records in the shuffle window; 0: the shard

@@ -242,17 +242,17 @@ Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& t
   return table_variables;
 }
 
-/// Returns the batches of every step of a job. Shard s belongs to replica s modulo `replicas`. In
-/// each epoch, step k has the k-th batch of every replica that has one. After `limit` steps (0: no
+/// Returns the batches of every step of a job. `replica_of` returns the replica of a shard. In each
+/// epoch, step k has the k-th batch of every replica that has one. After `limit` steps (0: no
 /// limit) no replica begins another shard.
-std::vector<std::vector<wire::StepPart>> steps_of_job(const std::vector<Oracle::Batch>& batches,
-                                                      uint32_t epochs, uint32_t replicas,
-                                                      uint64_t limit) {
+std::vector<std::vector<wire::StepPart>> steps_of_job(
+    const std::vector<Oracle::Batch>& batches, uint32_t epochs, uint32_t replicas, uint64_t limit,
+    const std::function<uint32_t(ShardId)>& replica_of) {
   std::vector<std::vector<wire::StepPart>> steps;
   for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
     std::vector<std::vector<BatchId>> left(replicas);  // the next batch is the last one
     for (const Oracle::Batch& batch : batches)
-      if (batch.id.epoch == epoch) left[batch.id.shard % replicas].push_back(batch.id);
+      if (batch.id.epoch == epoch) left[replica_of(batch.id.shard_id())].push_back(batch.id);
     for (std::vector<BatchId>& ids : left) std::ranges::reverse(ids);
     while (true) {
       const bool closed = limit > 0 && steps.size() >= limit;
@@ -357,8 +357,11 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
       DP_TRY(ended, read_shard(options, {.shard = {epoch, place}}, add));
     }
   }
-  if (job.train.replicas && job.train.backups == 0)
-    oracle.find_steps(uint32_t(*job.train.replicas), job.train.steps);
+  const auto replica_of = [&](ShardId shard) {
+    return plan.streams.shared() ? shard.shard % uint32_t(*job.train.replicas)
+                                 : options.train_shards.at(shard.epoch, shard.shard).front().stream;
+  };
+  if (job.train.replicas && job.train.backups == 0) oracle.find_steps(job.train, replica_of);
   oracle.by_partition_.resize(job.partitions);
   for (auto& [at, row] : rows) {
     auto& partition = oracle.by_partition_[raw(row.partition)];
@@ -378,8 +381,9 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   return oracle;
 }
 
-void Oracle::find_steps(uint32_t replicas, uint64_t limit) {
-  steps_ = steps_of_job(batches_, epochs_, replicas, limit);
+void Oracle::find_steps(const TrainSpec& train,
+                        const std::function<uint32_t(ShardId)>& replica_of) {
+  steps_ = steps_of_job(batches_, epochs_, uint32_t(*train.replicas), train.steps, replica_of);
   for (size_t s = 0; s < steps_.size(); ++s) {
     double records = 0;
     for (const wire::StepPart& part : steps_[s]) records += batches_[number_of(part.batch)].records;

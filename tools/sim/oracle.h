@@ -86,7 +86,7 @@ class Oracle {
   bool state(const Row& row, const StepOf& step_of, std::vector<double>& out) const;
 
  private:
-  void find_steps(uint32_t replicas, uint64_t limit);
+  void find_steps(const TrainSpec& train, const std::function<uint32_t(ShardId)>& replica_of);
 
   std::vector<std::vector<Row>> by_partition_;
   std::vector<Batch> batches_;

@@ -213,6 +213,13 @@ const std::array kProfiles = {
             .faults = "kill-ps=4s,kill-chief=4s,kill-worker=1s,zombie-worker=1s,pause-worker=700ms,"
                       "lost-lease,deaf=2s,join-ps=2s,delay=3%,duplicate=2%,drop=0.5%,ends",
             .defences = kNone},
+    Profile{
+        .name = "sync-streams",
+        .says = "synchronous steps of six replicas, each with files of its own",
+        .size =
+            {.shards = 24, .files = 9, .sharding = "file", .checkpoint_steps = 12, .replicas = 6},
+        .faults = "chaos",
+        .defences = kNone},
     Profile{.name = "lost-commits",
             .says = "synchronous steps whose messages are lost, repeated and late",
             .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},

@@ -27,6 +27,10 @@ void LeaseTable::split(uint32_t count, const std::vector<uint32_t>& stream_of) {
 void LeaseTable::split_among_replicas(uint32_t count) {
   std::vector<uint32_t> replica_of(entries_.size());
   for (uint32_t shard = 0; shard < replica_of.size(); ++shard) replica_of[shard] = shard % count;
+  split_among_replicas(count, replica_of);
+}
+
+void LeaseTable::split_among_replicas(uint32_t count, const std::vector<uint32_t>& replica_of) {
   split(count, replica_of);
   replicas_ = count;
   for (uint32_t shard = 0; shard < replica_of.size(); ++shard)

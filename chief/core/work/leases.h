@@ -62,9 +62,11 @@ class LeaseTable {
   /// lease on it until the worker releases its last lease on any shard, or until leave() is called.
   /// A stream whose shards end stays with its worker.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
-  /// Deals the shards to `count` replicas in turn, before the first lease: shard s belongs to
-  /// replica s modulo `count`. A replica is a stream whose shards are leased in ascending order, at
-  /// most two at a time, to one worker. A worker may hold several replicas.
+  /// Divides the shards among `count` replicas as split() does. A replica is a stream whose shards
+  /// are leased in ascending order, at most two at a time, to one worker. A worker may hold several
+  /// replicas.
+  void split_among_replicas(uint32_t count, const std::vector<uint32_t>& replica_of);
+  /// Does the same in turn: shard s belongs to replica s modulo `count`.
   void split_among_replicas(uint32_t count);
   /// As split_among_replicas(), but a replica gets its next shard only when a worker leases it: the
   /// lowest one that no replica has. So a replica that is often left out has fewer shards.

@@ -54,6 +54,8 @@ Result<void> Pass::open(const wire::Lease& pattern) {
   }
   if (train && config_.job.train.backups > 0) {
     table_.share_among_replicas(uint32_t(*config_.job.train.replicas));
+  } else if (train && config_.job.train.replicas && !config_.streams.shared()) {
+    table_.split_among_replicas(config_.streams.count, stream_of);
   } else if (train && config_.job.train.replicas) {
     table_.split_among_replicas(uint32_t(*config_.job.train.replicas));
   } else if (train && !config_.streams.shared()) {

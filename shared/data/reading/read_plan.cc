@@ -144,13 +144,15 @@ plan::StreamSpec stream_spec(const DataSpec& data) {
 
 std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files,
                           std::optional<uint64_t> replicas) {
-  if (replicas) {
+  if (replicas && data.sharding == Sharding::kAuto) {
     return str("synchronous steps: shard i of an epoch belongs to replica i mod ", *replicas,
                "; every record counts once per epoch");
   }
+  const std::string reader =
+      replicas ? "stream r by replica r; " : "each read by one worker at a time; ";
   const auto streams = [&](const char* what) {
     return str("sharding = \"", what, "\": ", data.streams, " stream", data.streams == 1 ? "" : "s",
-               ", each read by one worker at a time; ");
+               ", ", reader);
   };
   switch (data.sharding) {
     case Sharding::kAuto:

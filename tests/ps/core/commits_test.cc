@@ -316,6 +316,7 @@ TEST_CASE("a step counts once for a schedule, and has the reductions of its leas
 PsConfig backups_config(uint32_t replicas, uint32_t backups) {
   PsConfig config = sync_config(replicas);
   config.steps->backups = backups;
+  config.steps->in_turn = false;
   return config;
 }
 

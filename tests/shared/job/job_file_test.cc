@@ -205,12 +205,22 @@ TEST_CASE("synchronous training has a replica for each worker by default", "[job
   CHECK(other.hint.find("train.mode = \"sync\"") != std::string::npos);
   for (const char* line :
        {"train.replicas = 0", "train.quarantine = true", "cluster.input_workers = 1",
-        "data.sharding = \"file\"", "data.program = [\"cat\"]"}) {
+        "data.sharding = \"file\"\ndata.streams = 3", "data.program = [\"cat\"]"}) {
     const Error error = error_of(small_job(std::string("train.mode = \"sync\"\n") + line + "\n"));
     INFO(line << " -> " << error.what);
     CHECK(error.where.starts_with("/jobs/job.toml:"));
     CHECK(exit_code(error.code) == 78);
   }
+}
+
+TEST_CASE("in synchronous training each replica has a stream of its own", "[job]") {
+  const std::string job = "train.mode = \"sync\"\ntrain.replicas = 4\ndata.sharding = \"file\"\n";
+  CHECK(completed(small_job(job)).data.streams == 4);
+  CHECK(completed(small_job(job + "data.streams = 4\n")).data.streams == 4);
+  const Error other = error_of(small_job(job + "data.streams = 3\n"));
+  CHECK(other.what.find("4 replicas and 3 streams") != std::string::npos);
+  const Error backups = error_of(small_job(job + "train.backups = 1\n"));
+  CHECK(backups.what.find("no stream of its own") != std::string::npos);
 }
 
 TEST_CASE("bounded staleness has a default bound, and no other mode has one", "[job]") {
