@@ -152,7 +152,7 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
     const StagedReplica& staged = *replicas.back();
     divisor += divisor_of(config_.steps->divisor, staged);
   }
-  const Piece& sum = sum_.of(replicas, divisor);
+  const Piece& sum = sum_.of(replicas, divisor, config_.steps->clip_value);
   if (Result<void> room = memory_.make_room({sum}); !room) {
     return stats_.keep_failure(room);
   }

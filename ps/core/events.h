@@ -77,6 +77,7 @@ struct StepRules {
   uint32_t backups = 0;  // replicas that a step may leave out
   bool in_turn = true;   // shard s belongs to replica s modulo `replicas`; otherwise as leased
   StepDivisor divisor = StepDivisor::kNone;
+  float clip_value = 0;  // limits each element of the divided sum; 0: no limit
   /// Returns the number under which the batch of a push is staged: of its replica. With backups it
   /// is the shard, because a shard may pass to another replica: two workers that compute the same
   /// batch then stage it once.

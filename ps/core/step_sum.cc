@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "shared/base/hash.h"
 
@@ -19,7 +20,8 @@ T load(const uint8_t* at) {
 
 }  // namespace
 
-const Piece& StepSum::of(const std::vector<const StagedReplica*>& replicas, double divisor) {
+const Piece& StepSum::of(const std::vector<const StagedReplica*>& replicas, double divisor,
+                         float clip_value) {
   sections_.clear();
   keys_.clear();
   rows_.clear();
@@ -38,7 +40,7 @@ const Piece& StepSum::of(const std::vector<const StagedReplica*>& replicas, doub
     if (unique_.empty()) continue;
     sections_.push_back({TableId(t), uint32_t(unique_.size())});
     keys_.insert(keys_.end(), unique_.begin(), unique_.end());
-    add_runs(partitions_.spec(TableId(t)), factor);
+    add_runs(partitions_.spec(TableId(t)), factor, clip_value);
   }
   sum_ = {.sections = &sections_,
           .keys = reinterpret_cast<const uint8_t*>(keys_.data()),
@@ -73,7 +75,7 @@ void StepSum::collect(TableId table, const StagedPush& push, const StagedPush::P
 
 /// Appends the sums of the current table to the values: for each variable, the rows of the unique
 /// keys.
-void StepSum::add_runs(const TableSpec& spec, float factor) {
+void StepSum::add_runs(const TableSpec& spec, float factor, float clip_value) {
   std::vector<uint64_t> at(unique_.size() + 1);
   std::vector<const uint8_t*> from(runs_.size());  // next gradient of each run
   for (size_t r = 0; r < runs_.size(); ++r) from[r] = runs_[r].values;
@@ -94,8 +96,14 @@ void StepSum::add_runs(const TableSpec& spec, float factor) {
         for (uint32_t f = 0; f < floats; ++f) sum[f] += load<float>(gradient + f * sizeof(float));
       }
     }
-    if (factor == 1.0F) continue;
-    for (uint64_t f = at[0]; f < at.back(); ++f) values_[f] *= factor;
+    const std::span<float> sums(values_.data() + at[0], values_.data() + at.back());
+    if (factor != 1.0F)
+      for (float& sum : sums) sum *= factor;
+    if (clip_value == 0) continue;
+    for (float& sum : sums) {  // NaN stays NaN
+      if (sum > clip_value) sum = clip_value;
+      if (sum < -clip_value) sum = -clip_value;
+    }
   }
 }
 

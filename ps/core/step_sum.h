@@ -19,8 +19,10 @@ class StepSum {
   StepSum(const Partitions& partitions, uint64_t salt) : partitions_(partitions), salt_(salt) {}
 
   /// Begins a sum of these replicas' gradients. `divisor`: divides the sum; 0: the sum stays as it
-  /// is. Returns the sum as a payload with each key once; it is valid until the next call.
-  const Piece& of(const std::vector<const StagedReplica*>& replicas, double divisor);
+  /// is. `clip_value`: then limits the magnitude of each element; 0: no limit. Returns the sum as a
+  /// payload with each key once; it is valid until the next call.
+  const Piece& of(const std::vector<const StagedReplica*>& replicas, double divisor,
+                  float clip_value);
 
  private:
   /// The keys of one section of one payload, with their places among the unique keys.
@@ -32,7 +34,7 @@ class StepSum {
     size_t first_place = 0;  // in places_
   };
   void collect(TableId table, const StagedPush& push, const StagedPush::Payload& payload);
-  void add_runs(const TableSpec& spec, float factor);
+  void add_runs(const TableSpec& spec, float factor, float clip_value);
   uint32_t place_of(uint64_t key, uint32_t row);
   void grow_index();
   size_t first_slot(uint64_t key) const;

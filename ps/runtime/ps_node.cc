@@ -28,13 +28,15 @@ PlanExtent extent_of(const Job& job, const wire::Welcome& welcome) {
 std::optional<StepRules> steps_of(const Job& job) {
   if (!job.train.replicas) return std::nullopt;
   const bool mean = job.train.reduction == "mean";
+  const bool local = traits_of(job.train.mode).has_rounds;  // each batch is clipped by its worker
   return StepRules{.replicas = uint32_t(*job.train.replicas),
                    .backups = job.train.backups,
                    // With backups the chief deals the shards as the replicas need them.
                    .in_turn = job.train.backups == 0 && job.data.sharding == Sharding::kAuto,
-                   .divisor = traits_of(job.train.mode).has_rounds ? StepDivisor::kRecords
-                              : mean                               ? StepDivisor::kWeight
-                                                                   : StepDivisor::kNone};
+                   .divisor = local  ? StepDivisor::kRecords
+                              : mean ? StepDivisor::kWeight
+                                     : StepDivisor::kNone,
+                   .clip_value = local ? 0 : job.clip.value};
 }
 
 }  // namespace

@@ -71,9 +71,9 @@ class Compiler final {
     DP_TRY_VOID(check_all_used());
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
-    program_.clip = job_.clip;
-    // In synchronous training the ps divides the sum of a step's gradients. A replica that trains
-    // alone divides its own.
+    // In synchronous training the ps divides the sum of a step's gradients, and clips it. A replica
+    // that trains alone divides and clips its own.
+    if (!job_.train.replicas || job_.train.sync_every) program_.clip = job_.clip;
     program_.mean =
         job_.train.reduction == "mean" && (!job_.train.replicas || job_.train.sync_every);
     // The order of a batch's unique keys depends on the number of ps, but the model must not.

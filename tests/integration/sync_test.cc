@@ -201,6 +201,22 @@ TEST_CASE(
   CHECK(finished["steps_counted"] == 24);
 }
 
+TEST_CASE(
+    "synchronous training with clipped gradients gives the same model for any number of processes",
+    "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  const auto clipped = [&](const std::string& run, std::vector<std::string> flags,
+                           const std::string& value = "0.001") {
+    flags.insert(flags.end(), {"--set", "optimizer.clip.value=" + value, "--epochs", "1"});
+    return predictions(dir, run, flags);
+  };
+  const std::string alone = clipped("alone", {});
+  CHECK(clipped("three", {"--ps", "2", "--workers", "3"}) == alone);
+  CHECK(clipped("large", {}, "100") != alone);
+  CHECK(clipped("large", {}, "100") == predictions(dir, "unlimited", {"--epochs", "1"}));
+}
+
 TEST_CASE("each replica reads its own files, records or copy, with any number of processes",
           "[integration]") {
   const ScratchDir dir;

@@ -84,6 +84,20 @@ TEST_CASE("with the mean, the sum is divided once by the weight of all records",
   CHECK(ps.weight(3) == -4.0F);  // 16 of 4 records
 }
 
+TEST_CASE("the elements of a step's gradient are limited after the division", "[ps][core]") {
+  PsConfig config = sync_config(2, StepDivisor::kWeight);
+  config.steps->clip_value = 5.0F;
+  SyncHarness ps(config);
+  ps.stage(0, 0, 1, {3, 4}, 24.0F);
+  ps.stage(1, 0, 1, {4}, -18.0F);
+  ps.commit(1, {kPartA, kPartB});
+  CHECK(ps.weight(3) == -5.0F);  // 24 of 4 records
+  CHECK(ps.weight(4) == -1.5F);
+  ps.stage(0, 1, 2, {3}, -24.0F);
+  ps.commit(2, {{0, {0, 0, 1}}});
+  CHECK(ps.weight(3) == 0.0F);  // -24 of 2 records
+}
+
 TEST_CASE("a mean of changes is weighted by records, also where one replica has touched a row",
           "[ps][core]") {
   SyncHarness ps(sync_config(2, StepDivisor::kRecords));

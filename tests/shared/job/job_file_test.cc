@@ -124,7 +124,9 @@ TEST_CASE(
   CHECK(error_of(small_job("eval.early_stop = { metric = \"acu\" }\n")).what.find("`acu`") !=
         std::string::npos);
   CHECK(error_of(small_job("optimizer.clip = { norm = 1 }\ntrain.mode = \"sync\"\n"))
-            .what.find("does not clip gradients") != std::string::npos);
+            .what.find("clips gradients only by value") != std::string::npos);
+  CHECK(loaded(small_job("optimizer.clip = { value = 1 }\ntrain.mode = \"sync\"\n")).clip.value ==
+        1.0F);
 }
 
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {

@@ -39,7 +39,7 @@ struct Texts {
   std::vector<int32_t> offsets;
 };
 
-std::shared_ptr<ReadPlan> plan_of(const SharedTable& table, std::vector<FieldSpec> fields) {
+std::shared_ptr<ReadPlan> table_plan(const SharedTable& table, std::vector<FieldSpec> fields) {
   auto plan = std::make_shared<ReadPlan>();
   plan->data.format = DataFormat::kMemory;
   plan->data.source.paths = {table.path()};
@@ -52,7 +52,7 @@ std::shared_ptr<ReadPlan> plan_of(const SharedTable& table, std::vector<FieldSpe
   return plan;
 }
 
-Result<std::vector<Batch>> read_all(const std::shared_ptr<ReadPlan>& plan) {
+Result<std::vector<Batch>> read_table(const std::shared_ptr<ReadPlan>& plan) {
   DP_TRY(const auto reader,
          open_shard(plan, Split::kAll, {}, {.begin = 0, .end = plan->files[0].bytes}, 0));
   std::vector<Batch> batches;
@@ -71,9 +71,9 @@ TEST_CASE("memory: reads numbers of any type, stride and width", "[data]") {
   backwards.stride = -2 * int64_t(sizeof(double));  // 5, 3, 1
   const SharedTable table(std::make_shared<MemoryTable>(
       MemoryTable{3, {numbers("w", {'f', 8}, wide, 2), numbers("c", {'i', 2}, codes), backwards}}));
-  auto plan = plan_of(table, {{.name = "w", .shape = {2}}, {.name = "c"}, {.name = "b"}});
+  auto plan = table_plan(table, {{.name = "w", .shape = {2}}, {.name = "c"}, {.name = "b"}});
   plan->layout.floats = {{"w", 2}, {"c", 1}, {"b", 1}};
-  const auto batches = read_all(plan).value();
+  const auto batches = read_table(plan).value();
   REQUIRE(batches.size() == 2);
   CHECK(batches[0].floats[0].values == std::vector<float>{1, 2, 3, 4});
   CHECK(batches[0].floats[1].values == std::vector<float>{7, -8});
@@ -96,7 +96,7 @@ TEST_CASE("memory: NaN, a cleared bit and a negative index are missing values", 
   words.text_count = 2;
   const SharedTable table(std::make_shared<MemoryTable>(
       MemoryTable{3, {masked, words, numbers("n", {'f', 4}, values)}}));
-  auto plan = plan_of(
+  auto plan = table_plan(
       table,
       {{.name = "m", .fallback = "9"},
        {.name = "n", .fallback = "8"},
@@ -105,7 +105,7 @@ TEST_CASE("memory: NaN, a cleared bit and a negative index are missing values", 
   plan->layout.floats = {{"m", 1}, {"n", 1}};
   plan->layout.bags = {{"d", 0}};
   plan->layout.tables = {TableId(0)};
-  const auto batches = read_all(plan).value();
+  const auto batches = read_table(plan).value();
   REQUIRE(batches.size() == 1);
   CHECK(batches[0].floats[0].values == std::vector<float>{9, 2, 9});
   CHECK(batches[0].floats[1].values == std::vector<float>{8, 2, 3});
@@ -125,13 +125,13 @@ TEST_CASE("memory: a number and its text have the same key as in a CSV file", "[
   csv->data.shuffle = "off";
   csv->files =
       list_files(csv->data, {.paths = {dir.write("k.csv", "k\n3\n-1\n2.5\n")}}, "/").value();
-  const std::vector<uint64_t> wanted = read_all(csv).value().at(0).tables[0].keys;
+  const std::vector<uint64_t> wanted = read_table(csv).value().at(0).tables[0].keys;
   const auto keys_of = [&](const MemoryColumn& column) {
     const SharedTable table(std::make_shared<MemoryTable>(MemoryTable{3, {column}}));
-    auto plan = plan_of(table, {field});
+    auto plan = table_plan(table, {field});
     plan->batch_size = 3;
     plan->layout = csv->layout;
-    return read_all(plan).value().at(0).tables[0].keys;
+    return read_table(plan).value().at(0).tables[0].keys;
   };
   const std::vector<double> doubles = {3, -1, 2.5};
   CHECK(keys_of(numbers("k", {'f', 8}, doubles)) == wanted);
@@ -152,11 +152,11 @@ TEST_CASE("memory: pairs give keys with values", "[data]") {
                            .starts = reinterpret_cast<const char*>(starts.data()),
                            .keys = reinterpret_cast<const char*>(keys.data())};
   const SharedTable table(std::make_shared<MemoryTable>(MemoryTable{3, {pairs}}));
-  auto plan = plan_of(table, {{.name = "features", .type = FieldType::kInt64, .shape = {-1}}});
+  auto plan = table_plan(table, {{.name = "features", .type = FieldType::kInt64, .shape = {-1}}});
   plan->batch_size = 3;
   plan->layout.bags = {{"features", 0}};
   plan->layout.tables = {TableId(0)};
-  const auto batches = read_all(plan).value();
+  const auto batches = read_table(plan).value();
   REQUIRE(batches.size() == 1);
   CHECK(batches[0].bags[0].offsets == std::vector<uint32_t>{0, 2, 2, 3});
   CHECK(batches[0].bags[0].values == std::vector<float>{0.5F, 2, 1});
@@ -194,13 +194,13 @@ TEST_CASE("memory: errors name the column", "[data]") {
   const std::vector<float> values = {1, kNan, 3};
   const SharedTable table(
       std::make_shared<MemoryTable>(MemoryTable{3, {numbers("x", {'f', 4}, values)}}));
-  auto absent = plan_of(table, {{.name = "x"}, {.name = "age"}, {.name = "zip"}});
+  auto absent = table_plan(table, {{.name = "x"}, {.name = "age"}, {.name = "zip"}});
   absent->layout.floats = {{"age", 1}, {"zip", 1}};
-  CHECK_THAT(read_all(absent).error().what, Contains("no column age, zip"));
-  CHECK_THAT(read_all(absent).error().hint, Contains("x"));
-  auto no_default = plan_of(table, {{.name = "x"}});
+  CHECK_THAT(read_table(absent).error().what, Contains("no column age, zip"));
+  CHECK_THAT(read_table(absent).error().hint, Contains("x"));
+  auto no_default = table_plan(table, {{.name = "x"}});
   no_default->layout.floats = {{"x", 1}};
-  CHECK_THAT(read_all(no_default).error().where, Contains("row 1"));
+  CHECK_THAT(read_table(no_default).error().where, Contains("row 1"));
   CHECK(find_table("memory:0").error().code == ErrorCode::kNoInput);
 
   CHECK_FALSE(check_table({0, {numbers("x", {'f', 4}, values)}}));
