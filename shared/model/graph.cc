@@ -380,6 +380,7 @@ Graph::~Graph() = default;
 const std::vector<TableSpec>& Graph::tables() const { return impl_->program.tables; }
 const InputLayout& Graph::inputs() const { return impl_->program.layout; }
 const std::vector<OutputSpec>& Graph::outputs() const { return impl_->program.output_specs; }
+uint32_t Graph::chunk_rows() const { return impl_->program.chunk_rows; }
 std::vector<uint32_t> Graph::output_widths() const { return impl_->widths; }
 const std::optional<LocalTraining>& Graph::local() const { return impl_->program.local; }
 

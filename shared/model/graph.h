@@ -36,6 +36,9 @@ class Graph {
   const std::vector<OutputSpec>& outputs() const;
   /// Returns the number of floats per record of each output: 1 for scalar, classes for softmax.
   std::vector<uint32_t> output_widths() const;
+  /// Returns the number of records that are computed at once. The last ones of a batch may be
+  /// fewer.
+  uint32_t chunk_rows() const;
   /// Returns how a replica trains alone; none unless the mode of the job is "local".
   const std::optional<LocalTraining>& local() const;
 

@@ -95,6 +95,37 @@ struct Scorer::Table {
   }
 };
 
+namespace {
+
+/// Repeats the last record up to a multiple of a chunk. Products of matrices with another number of
+/// rows may be summed in another order, and the prediction of a record must not depend on others.
+void fill_chunk(Batch& batch, uint32_t chunk_rows) {
+  const uint32_t records = batch.records;
+  const uint32_t filled = (records + chunk_rows - 1) / chunk_rows * chunk_rows;
+  for (FloatColumn& column : batch.floats) {
+    column.values.resize(size_t(filled) * column.width);
+    const auto last = column.values.begin() + ptrdiff_t(records - 1) * column.width;
+    for (uint32_t r = records; r < filled; ++r)
+      std::copy_n(last, column.width, column.values.begin() + ptrdiff_t(r) * column.width);
+  }
+  for (BagColumn& bag : batch.bags) {
+    if (bag.offsets.empty()) {
+      bag.keys.resize(records);
+      bag.keys.resize(filled, bag.keys.back());
+      if (!bag.values.empty()) {
+        bag.values.resize(records);
+        bag.values.resize(filled, bag.values.back());
+      }
+    } else {
+      bag.offsets.resize(records + 1);
+      bag.offsets.resize(filled + 1, bag.offsets.back());
+    }
+  }
+  batch.records = filled;
+}
+
+}  // namespace
+
 struct ScoringPlan {
   std::shared_ptr<const data::ReadPlan> reading;
   uint64_t row_bytes = 1;
@@ -173,9 +204,11 @@ Result<void> Scorer::predict_rows(const std::shared_ptr<const ScoringPlan>& plan
         views.push_back({dense ? table.weights[m].data() : gathered[v].data()});
       }
     }
+    const uint32_t records = batch.records;
+    DP_CHECK(to + size_t(records) * floats <= out.data() + out.size(), records);
+    fill_chunk(batch, graph_->chunk_rows());
     graph_->forward(batch, views, *workspace, 1, predictions, nullptr);
-    DP_CHECK(to + size_t(batch.records) * floats <= out.data() + out.size(), batch.records);
-    for (uint32_t r = 0; r < batch.records; ++r)
+    for (uint32_t r = 0; r < records; ++r)
       for (size_t o = 0; o < widths_.size(); ++o)
         to = std::copy_n(&predictions[o][size_t(r) * widths_[o]], widths_[o], to);
   }

@@ -92,7 +92,8 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
                                                std::vector<plan::FileInfo> files);
 
 /// Returns a plan that reads the same data for prediction: without filter and shuffle, so that
-/// predictions have the order of the files. Targets are optional, and any value is allowed. A
+/// predictions have the order of the files. Targets are optional, and any value is allowed; weights
+/// of records are optional, too. A
 /// missing target reads as its field's default or 0. A target is missing if its value, its column,
 /// its array or the label file is missing. The rule for a missing column depends on the header:
 /// - With a header, a column is missing if the header does not name it.

@@ -91,6 +91,17 @@ TEST_CASE("embedded: threads change no bit of a synchronous model or of its pred
   CHECK(predict(one->model, records, 3) == wanted);
 }
 
+TEST_CASE("embedded: the prediction of a record does not depend on the other records",
+          "[embedded]") {
+  const Records records(1'500), others(1'500, 2);
+  const auto trained = train(request_for(records));
+  REQUIRE(trained);
+  const std::vector<float> wanted = predict(trained->model, others);
+  Records first(7, 2);  // the same as the first of `others`
+  const std::vector<float> few = predict(trained->model, first);
+  for (size_t i = 0; i < few.size(); ++i) CHECK(few[i] == Approx(wanted[i]).epsilon(1e-6));
+}
+
 TEST_CASE("embedded: a model survives as bytes and as a run folder", "[embedded]") {
   const testing::ScratchDir dir;
   const Records records(1'000);
