@@ -127,8 +127,9 @@ def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
     if module == "scipy":
         table.add_pairs("features", X)
     elif module == "pandas":
-        for name in X.columns:
-            _add_series(table, str(name), X[name])
+        unnamed = list(X.columns) == list(range(X.shape[1]))  # the same names as those of an array
+        for i, name in enumerate(X.columns):
+            _add_series(table, f"x{i}" if unnamed else str(name), X[name])
     elif isinstance(X, Mapping):
         for name, values in X.items():
             _add_array(table, str(name), np.asarray(values))

@@ -1,7 +1,7 @@
 """Model: every kind of data, determinism, storing, callbacks and errors."""
 
-import json
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -170,6 +170,28 @@ def test_storing(trained, tmp_path):
     with pytest.raises(dp.DownpourError, match="has a run already"):
         trained.save(tmp_path / "run")
     assert pickle.loads(pickle.dumps(dp.Model(epochs=3))).epochs == 3
+
+
+def test_the_programs_read_a_saved_model(trained, tmp_path):
+    program = pathlib.Path(os.environ["DOWNPOUR_LIBRARY"]).parent.parent / "bin" / "downpour"
+    frame, _ = colours(500, seed=3)
+    trained.save(tmp_path / "run")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    command = [program, "predict", tmp_path / "run", "--data", tmp_path / "new.csv", "--quiet"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    np.testing.assert_allclose(np.array(lines, float), trained.predict_raw(frame)[:, 0], atol=1e-5)
+
+
+def test_the_package_reads_a_run_of_the_programs(tmp_path):
+    program = pathlib.Path(os.environ["DOWNPOUR_LIBRARY"]).parent.parent / "bin" / "downpour"
+    frame, y = colours(2000)
+    frame.assign(label=np.array(["no", "yes"])[y]).to_csv(tmp_path / "train.csv", index=False)
+    subprocess.run([program, "train", "train.csv", "--quiet", "--epochs", "3"], check=True, cwd=tmp_path, capture_output=True)
+    model = dp.Model.load(tmp_path / "runs" / "train")
+    assert list(model.classes) == ["no", "yes"]
+    lines = subprocess.run([program, "predict", "runs/train", "--data", "train.csv", "--quiet"], check=True,
+                           cwd=tmp_path, capture_output=True, text=True).stdout.split()
+    np.testing.assert_allclose(np.array(lines, float), model.predict_raw(frame)[:, 0], atol=1e-5)
 
 
 def test_job_and_settings():

@@ -1,4 +1,5 @@
 // The verbs eval and predict: one pass over data with a saved model.
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -63,6 +64,11 @@ Result<void> take_form_of(const std::string& file, DataSpec& data) {
   data.header = facts.header;
   data.delimiter = facts.delimiter;
   data.missing = facts.missing;
+  // A file to predict may lack the target.
+  for (const FieldSpec& field : data.fields) {
+    const bool known = std::ranges::count(data.columns, field.source_name()) > 0;
+    if (has_named_columns(data.format) && !known) data.columns.push_back(field.source_name());
+  }
   return {};
 }
 
