@@ -229,7 +229,8 @@ Result<void> Scorer::predict(const std::string& table, uint32_t threads,
   const auto plan = std::make_shared<ScoringPlan>();
   plan->row_bytes = memory->row_bytes();
   plan->reading = data::for_prediction(
-      *data::make_read_plan(job, graph_->inputs(), widths_, source, std::move(files), 0));
+      *data::make_read_plan(job, graph_->inputs(), widths_, source, std::move(files), 0),
+      job.model.outputs);
   const uint64_t pieces = std::max<uint64_t>((rows + kRowsPerPiece - 1) / kRowsPerPiece, 1);
   std::vector<Result<void>> results(pieces);
   std::atomic<uint64_t> next = 0;

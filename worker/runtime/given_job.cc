@@ -43,7 +43,7 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
     readers.eval = data::for_evaluation(*readers.train, job.eval.source, welcome.eval_files);
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, eval_bytes);
   }
-  readers.predict = data::for_prediction(*readers.eval);
+  readers.predict = data::for_prediction(*readers.eval, job.model.outputs);
   return given;
 }
 

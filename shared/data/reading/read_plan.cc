@@ -193,7 +193,8 @@ bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams
          (streams.policy == plan::StreamPolicy::kRecords && streams.count > 1);
 }
 
-std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
+std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan,
+                                               const std::vector<OutputSpec>& outputs) {
   auto out = std::make_shared<ReadPlan>(plan);
   out->data.shuffle = "off";
   out->data.filter.clear();
@@ -206,12 +207,9 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
     rule.kind = TargetKind::kAny;
     rule.any_text = true;
   }
-  // Weights count in sums only. They are the floats after the last target (InputLayout).
-  const std::vector<FloatInput>& floats = out->layout.floats;
-  size_t end = floats.size();
-  while (end > 0 && find_target(*out, floats[end - 1].field) == nullptr) --end;
-  if (end > 0) {
-    for (size_t i = end; i < floats.size(); ++i) out->targets.push_back({.field = floats[i].field});
+  for (const OutputSpec& output : outputs) {
+    if (!output.weights.empty() && find_target(*out, output.weights) == nullptr)
+      out->targets.push_back({.field = output.weights});
   }
   return out;
 }
