@@ -111,11 +111,13 @@ class Sample {
   }
   void add(const Sample& other) {
     values_.insert(values_.end(), other.values_.begin(), other.values_.end());
-    shorten();
+    if (values_.size() >= 2 * kSampleMax) shorten();
   }
   std::vector<double> values() const {
+    Sample sample = *this;
+    sample.shorten();
     std::vector<double> values;
-    for (const auto& [random, x] : values_) values.push_back(double(x));
+    for (const auto& [random, x] : sample.values_) values.push_back(double(x));
     return values;
   }
 
