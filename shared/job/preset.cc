@@ -371,14 +371,18 @@ Result<void> check_options(const ModelSpec& model) {
     bool given;
     bool PresetInfo::*has;
   };
-  const std::array all{Option{"dim", options.dim != 0, &PresetInfo::has_dim},
-                       Option{"units", !options.units.empty(), &PresetInfo::has_units},
-                       Option{"bins", options.bins != 0, &PresetInfo::has_bins},
-                       Option{"dropout", options.dropout != 0, &PresetInfo::has_dropout},
-                       Option{"loss", !options.loss.empty(), &PresetInfo::has_loss},
-                       Option{"classes", options.classes != 0, &PresetInfo::has_classes}};
   const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
   DP_CHECK(preset != kPresets.end(), model.preset);
+  const bool softmax = options.loss == "softmax_cross_entropy";
+  // A preset without a choice may be given the loss that it has.
+  const bool own_loss = !preset->has_loss && options.loss == preset->loss;
+  const std::array all{
+      Option{"dim", options.dim != 0, &PresetInfo::has_dim},
+      Option{"units", !options.units.empty(), &PresetInfo::has_units},
+      Option{"bins", options.bins != 0, &PresetInfo::has_bins},
+      Option{"dropout", options.dropout != 0, &PresetInfo::has_dropout},
+      Option{"loss", !options.loss.empty() && !own_loss, &PresetInfo::has_loss},
+      Option{"classes", options.classes != 0 && !(own_loss && softmax), &PresetInfo::has_classes}};
   for (const Option& option : all) {
     if (!option.given || (*preset).*option.has) continue;
     std::string others;
@@ -388,7 +392,7 @@ Result<void> check_options(const ModelSpec& model) {
                  str(model.preset, " does not have the option `", option.name, "`"),
                  str("model.", option.name), str("remove it, or use ", others), "DP-2106"};
   }
-  const bool softmax = options.loss == "softmax_cross_entropy";
+  if (own_loss) return {};
   if (softmax && !preset->has_classes) {
     return Error{ErrorCode::kConfig, str(model.preset, " can't have the loss ", options.loss),
                  "model.loss", "use wide_deep", "DP-2106"};
