@@ -36,10 +36,9 @@ void look_at(const MemoryColumn& column, uint64_t row, Column& into) {
 
 /// Looks at rows in equal distances, because a table may be sorted.
 std::vector<uint64_t> sampled_rows(uint64_t rows) {
-  const uint64_t step = std::max<uint64_t>(rows / kSampleLines, 1);
+  const uint64_t count = std::min<uint64_t>(rows, kSampleLines);
   std::vector<uint64_t> sample;
-  for (uint64_t row = 0; row < rows && sample.size() < kSampleLines; row += step)
-    sample.push_back(row);
+  for (uint64_t i = 0; i < count; ++i) sample.push_back(i * rows / count);
   return sample;
 }
 
@@ -70,7 +69,9 @@ FileFacts table_facts(const MemoryTable& table, const std::string& path, const R
       facts.has_pairs = true;
       add_pairs(column, rows, facts);
     } else if (column.width > 1) {
-      facts.fields.push_back({.name = column.name, .shape = {int64_t(column.width)}});
+      facts.fields.push_back({.name = column.name,
+                              .shape = {int64_t(column.width)},
+                              .transform = {ops::Standardize{}}});
     } else {
       names.push_back(column.name);
       for (Column& sampled = columns.emplace_back(); const uint64_t row : rows)
