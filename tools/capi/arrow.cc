@@ -104,7 +104,11 @@ Result<MemoryColumn> column_of(const ArrowSchema& schema, const ArrowArray& arra
   } else if (number == nullptr || schema.dictionary != nullptr) {
     return Error{ErrorCode::kBadData,
                  str("column `", printable(column.name), "` has the Arrow format `",
-                     printable(schema.format), "`, which is not supported"),
+                     printable(schema.format), "`",
+                     schema.dictionary == nullptr ? ""
+                                                  : str(" with a dictionary of `",
+                                                        printable(schema.dictionary->format), "`"),
+                     ", which is not supported"),
                  "",
                  "leave the column out, or cast it to a number or a text; numbers, booleans, texts "
                  "and dictionaries of texts are supported"};

@@ -147,15 +147,17 @@ Result<std::unique_ptr<dp_model>> read(std::span<const uint8_t> bytes) {
 namespace capi = downpour::capi;
 
 int32_t dp_train(const dp_training* training, dp_model** model) {
-  return capi::give(capi::train(*training), model);
+  return capi::guarded([&] { return capi::give(capi::train(*training), model); });
 }
 
 int32_t dp_model_load(const char* folder, dp_model** model) {
-  return capi::give(capi::load(folder), model);
+  return capi::guarded([&] { return capi::give(capi::load(folder), model); });
 }
 
 int32_t dp_model_from_bytes(const void* bytes, size_t size, dp_model** model) {
-  return capi::give(capi::read({static_cast<const uint8_t*>(bytes), size}), model);
+  return capi::guarded([&] {
+    return capi::give(capi::read({static_cast<const uint8_t*>(bytes), size}), model);
+  });
 }
 
 int32_t dp_model_save(const dp_model* model, const char* folder) {
@@ -164,13 +166,15 @@ int32_t dp_model_save(const dp_model* model, const char* folder) {
 }
 
 int32_t dp_model_to_bytes(const dp_model* model, void** bytes, size_t* size) {
-  const std::vector<uint8_t> made = model->files.bytes();
-  *bytes = std::malloc(made.size());
-  if (*bytes == nullptr)
-    return capi::fail({downpour::ErrorCode::kUnavailable, "not enough memory for the model"});
-  std::memcpy(*bytes, made.data(), made.size());
-  *size = made.size();
-  return 0;
+  return capi::guarded([&] {
+    const std::vector<uint8_t> made = model->files.bytes();
+    *bytes = std::malloc(made.size());
+    if (*bytes == nullptr)
+      return capi::fail({downpour::ErrorCode::kUnavailable, "not enough memory for the model"});
+    std::memcpy(*bytes, made.data(), made.size());
+    *size = made.size();
+    return 0;
+  });
 }
 
 const char* dp_model_describe(const dp_model* model) { return model->description.c_str(); }
@@ -185,9 +189,11 @@ int32_t dp_predict(const dp_model* model, const dp_table* table, uint32_t thread
         {downpour::ErrorCode::kUsage, downpour::str("the room for predictions is ", floats,
                                                     " floats, but ", wanted, " are needed")});
   }
-  const auto done = model->scorer->predict(
-      dp_table_name(table), threads > 0 ? threads : downpour::allowed_cpus(), {out, floats});
-  return done ? 0 : capi::fail(done.error());
+  return capi::guarded([&] {
+    const auto done = model->scorer->predict(
+        dp_table_name(table), threads > 0 ? threads : downpour::allowed_cpus(), {out, floats});
+    return done ? 0 : capi::fail(done.error());
+  });
 }
 
 void dp_model_free(dp_model* model) { delete model; }

@@ -90,9 +90,11 @@ int32_t share(MemoryTable memory, std::unique_ptr<dp_table> owner, dp_table** ta
 
 int32_t dp_table_create(uint64_t rows, const dp_column* columns, size_t column_count,
                         dp_table** table) {
-  auto made = downpour::capi::table_of(rows, columns, column_count);
-  if (!made) return downpour::capi::fail(made.error());
-  return downpour::capi::share(*std::move(made), std::make_unique<dp_table>(), table);
+  return downpour::capi::guarded([&] {
+    auto made = downpour::capi::table_of(rows, columns, column_count);
+    if (!made) return downpour::capi::fail(made.error());
+    return downpour::capi::share(*std::move(made), std::make_unique<dp_table>(), table);
+  });
 }
 
 const char* dp_table_name(const dp_table* table) { return table->shared->path().c_str(); }

@@ -1,4 +1,4 @@
-// EmbeddedModel: a trained model in the memory of this process.
+// ModelFiles and Scorer: a trained model in the memory of this process.
 #pragma once
 
 #include <cstdint>
