@@ -86,7 +86,8 @@ def pack(wheel_directory):
     name = f"downpour-{version()}"
     info = f"{name}.dist-info"
     wheel = Wheel(pathlib.Path(wheel_directory) / f"{name}-{TAG}.whl")
-    for source in sorted((PYTHON / "downpour").rglob("*.py")):
+    sources = [*(PYTHON / "downpour").rglob("*.py"), PYTHON / "downpour/py.typed"]
+    for source in sorted(sources):
         wheel.add(source.relative_to(PYTHON).as_posix(), source.read_bytes())
     for library in sorted((STAGE / "lib").iterdir()):
         wheel.add(f"downpour/lib/{library.name}", library.read_bytes(), EXECUTABLE)

@@ -164,6 +164,12 @@ def library() -> ctypes.CDLL:
     return _loaded
 
 
+def release(function: str, handle: c_void_p) -> None:
+    """Frees a handle. Does nothing in a child of fork(), which has no use for it."""
+    if not _forked and _loaded is not None:
+        getattr(_loaded, function)(handle)
+
+
 def check(code: int) -> None:
     """Raises the last error of this thread if `code` is not 0."""
     if code == 0:

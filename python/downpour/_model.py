@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from . import _library as c
-from ._table import Table, rows_of, table_of
+from ._table import Table, _are_numbers, table_of
 
 __all__ = ["Model"]
 
@@ -39,6 +39,16 @@ def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
     return "[" + ", ".join(_toml(each) for each in value) + "]"
+
+
+class _Trained:
+    """A trained model of the library. A thread that uses it keeps it alive."""
+
+    def __init__(self, pointer: ctypes.c_void_p):
+        self.pointer = pointer
+
+    def __del__(self):
+        c.release("dp_model_free", self.pointer)
 
 
 class Model:
@@ -89,7 +99,7 @@ class Model:
         self.n_jobs, self.job, self.settings = n_jobs, job, dict(settings or {})
         self.classes: np.ndarray | None = None
         self.description: dict[str, Any] = {}
-        self._handle: ctypes.c_void_p | None = None
+        self._trained: _Trained | None = None
         self._names: list[str] | None = None  # columns of an array without names
 
     # ---- training
@@ -103,6 +113,7 @@ class Model:
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Iterable[Callback] = (),
         feature_names: Sequence[str] | None = None,
+        target: str = "label",
         verbose: bool = False,
     ) -> Model:
         """Trains the model and returns it.
@@ -117,6 +128,7 @@ class Model:
             callbacks: called about twenty times a second with a Progress, by this thread. Training ends early, with
                 what it has learned so far, if one returns True.
             feature_names: names of the columns of an array.
+            target: with a `job`, the column that `y` is there.
             verbose: prints a line for each epoch.
 
         Raises:
@@ -125,30 +137,36 @@ class Model:
         self._names = list(feature_names) if feature_names is not None else None
         table = table_of(X, self._names)
         settings = self._settings()
-        labels, classes = self._encode(np.asarray(y), table.rows)
-        target = self._free_name("label", table)
-        table.add_numbers(target, labels)
+        y = _as_labels(y)
+        labels, classes = self._encode(y, table.rows)
         if self.job is None:
-            settings["model.target"] = target
+            target = settings["model.target"] = self._free_name("label", table)
             self._set_task(classes, settings)
+        elif target in table.names:
+            raise ValueError(f"X has the column {target!r}, which is the target; remove it from X")
+        table.add_numbers(target, labels)
+        weights = self._free_name("sample_weight", table)
         if sample_weight is not None:
-            weights = self._free_name("sample_weight", table)
-            table.add_numbers(weights, np.asarray(sample_weight, np.float32))
+            table.add_numbers(weights, _as_weights(sample_weight))
             settings["model.weights"] = weights
         alive: list[Any] = [table]
         if eval_set is not None:
             held_out = table_of(eval_set[0], self._names)
-            held_out.add_numbers(target, self._encode_known(np.asarray(eval_set[1]), classes, held_out.rows))
+            held_out.add_numbers(target, self._encode_known(_as_labels(eval_set[1]), classes, held_out.rows))
+            if sample_weight is not None:
+                held_out.add_numbers(weights, np.ones(held_out.rows, np.float32))
             alive.append(held_out)
             settings["eval.source"] = held_out.source
             settings["eval.holdout"] = 0
-        elif self.job is None:
+        elif self.job is None or self.validation_fraction > 0:
             settings["eval.holdout"] = self.validation_fraction
-            if self.validation_fraction == 0:
-                self._set_length(table.rows, settings)
         settings.update(self.settings)
+        if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
+            self._set_length(table.rows, settings)
         self._train(table, settings, [*callbacks, *([_print_epochs] if verbose else [])])
         self.classes = classes if classes is not None else self._classes_of_output()
+        if classes is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
+            self.classes = np.array([-1, 1])
         return self
 
     def _settings(self) -> dict[str, Any]:
@@ -165,15 +183,16 @@ class Model:
             settings["train.replicas"] = 1
         return settings
 
-    def _set_length(self, rows: int, settings: dict[str, Any]) -> None:
+    @staticmethod
+    def _set_length(rows: int, settings: dict[str, Any]) -> None:
         """Decides how long to train without data that tell when to stop: a fixed number of epochs, in which the learning
         rate falls to 0 along half a cosine. Small data need small batches, to have enough steps."""
         if rows <= _FEW_ROWS:
             settings.setdefault("train.batch_size", 32 if rows <= _FEW_ROWS / 5 else 128)
         epochs = settings.setdefault("train.epochs", 20 if rows <= _FEW_ROWS else 10 if rows <= 1_000_000 else 5)
-        batch = settings.get("train.batch_size", 512 if rows > 100_000 else 256)
-        if not any(key.startswith("optimizer") for key in self.settings):
-            settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": epochs * -(-rows // batch)}
+        batch = max(int(settings.get("train.batch_size", 512 if rows > 100_000 else 256)), 1)
+        if not any(key.startswith("optimizer.") and key != "optimizer.learning_rate" for key in settings):
+            settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": max(int(epochs) * -(-rows // batch), 1)}
 
     def _set_task(self, classes: np.ndarray | None, settings: dict[str, Any]) -> None:
         task = self.task
@@ -192,9 +211,13 @@ class Model:
             raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
         if self.task == "regression" or (self.task is None and y.dtype.kind in "iuf"):
             return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
+        if y.dtype.kind == "f" and np.isnan(y).any():
+            raise ValueError(f"the label of row {int(np.isnan(y).argmax())} is NaN; remove the rows without a label")
+        if y.dtype.kind == "O" and any(label is None or label != label for label in y):
+            raise ValueError("y has missing labels; remove the rows without a label")
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"all records have the same label, {classes[0]!r}: there is nothing to learn")
+            raise ValueError(f"all {rows} records have the same label: there is nothing to learn")
         return codes.astype(np.int32), classes
 
     @staticmethod
@@ -229,7 +252,7 @@ class Model:
                 return 1
             try:
                 progress = json.loads(text)
-                return int(any([callback(progress) is True for callback in callbacks]))
+                return int(any([bool(callback(progress)) for callback in callbacks]))
             except BaseException as error:  # raised again below
                 raised.append(error)
                 return 1
@@ -248,12 +271,11 @@ class Model:
         handle = ctypes.c_void_p()
         with _noting_interrupts(raised):
             code = c.library().dp_train(ctypes.byref(training), ctypes.byref(handle))
+        trained = _Trained(handle) if code == 0 else None
         if raised:
-            if code == 0:
-                c.library().dp_model_free(handle)
             raise raised[0]
         c.check(code)
-        self._take(handle)
+        self._take(trained)
 
     def _job_text(self) -> tuple[bytes, bytes]:
         if str(self.job).endswith(".toml"):
@@ -269,21 +291,24 @@ class Model:
             return self.n_jobs
         return max(1, len(os.sched_getaffinity(0)) + 1 + self.n_jobs) if self.n_jobs < 0 else 1
 
-    def _take(self, handle: ctypes.c_void_p) -> None:
-        self._free()
-        self._handle = handle
-        self.description = json.loads(c.library().dp_model_describe(handle))
+    def _take(self, trained: _Trained) -> None:
+        self.description = json.loads(c.library().dp_model_describe(trained.pointer))
+        self._trained = trained
+
+    def _model(self) -> _Trained:
+        if self._trained is None:
+            raise RuntimeError("this model is not trained: call fit() or load() before")
+        return self._trained
 
     # ---- predictions
 
     def predict_raw(self, X: Any) -> np.ndarray:
         """Returns all outputs, float32 [rows, floats]: probabilities, or values of a regression."""
-        if self._handle is None:
-            raise RuntimeError("this model is not trained: call fit() or load() before")
+        model = self._model()
         table = X if isinstance(X, Table) else table_of(X, self._names)
-        out = np.empty((rows_of(table), c.library().dp_model_row_floats(self._handle)), np.float32)
-        pointer = out.ctypes.data
-        c.check(c.library().dp_predict(self._handle, table.handle, self._threads(), pointer, out.size))
+        out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)
+        if len(table) > 0:
+            c.check(c.library().dp_predict(model.pointer, table.handle, self._threads(), out.ctypes.data, out.size))
         return out
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -309,11 +334,14 @@ class Model:
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes a run folder. ``downpour predict``, ``eval`` and ``export`` read it, too."""
-        if self._handle is None:
-            raise RuntimeError("this model is not trained: call fit() before save()")
+        model, extras = self._model(), self._extras()
+        try:
+            text = json.dumps(extras)
+        except TypeError as error:
+            raise TypeError("only labels that are texts, numbers or booleans can be saved; pickle the model") from error
         path = pathlib.Path(folder).absolute()
-        c.check(c.library().dp_model_save(self._handle, str(path).encode()))
-        (path / _EXTRAS).write_text(json.dumps(self._extras()))
+        c.check(c.library().dp_model_save(model.pointer, str(path).encode()))
+        (path / _EXTRAS).write_text(text)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Model:
@@ -322,15 +350,17 @@ class Model:
         path = pathlib.Path(folder).absolute()
         handle = ctypes.c_void_p()
         c.check(c.library().dp_model_load(str(path).encode(), ctypes.byref(handle)))
-        model._take(handle)
+        model._take(_Trained(handle))
         extras = path / _EXTRAS
         model._set_extras(json.loads(extras.read_text()) if extras.exists() else {})
         return model
 
     def to_bytes(self) -> bytes:
-        """Returns the model without its Python attributes as one piece, for from_bytes()."""
+        """Returns the model as one piece, for from_bytes(). Labels that were no numbers, and `feature_names`, are not part
+        of it; pickle keeps them."""
+        model = self._model()
         pointer, size = ctypes.c_void_p(), ctypes.c_size_t()
-        c.check(c.library().dp_model_to_bytes(self._handle, ctypes.byref(pointer), ctypes.byref(size)))
+        c.check(c.library().dp_model_to_bytes(model.pointer, ctypes.byref(pointer), ctypes.byref(size)))
         try:
             return ctypes.string_at(pointer, size.value)
         finally:
@@ -345,8 +375,8 @@ class Model:
 
     def _take_bytes(self, data: bytes) -> None:
         handle = ctypes.c_void_p()
-        c.check(c.library().dp_model_from_bytes(data, len(data), ctypes.byref(handle)))
-        self._take(handle)
+        c.check(c.library().dp_model_from_bytes(bytes(data), len(data), ctypes.byref(handle)))
+        self._take(_Trained(handle))
 
     def _extras(self) -> dict[str, Any]:
         return {"classes": None if self.classes is None else self.classes.tolist(), "names": self._names}
@@ -360,27 +390,36 @@ class Model:
         self.classes = np.array(named) if named else self._classes_of_output()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("_handle", "description")}
-        if self._handle is not None:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_trained", "description")}
+        if self._trained is not None:
             state["_bytes"] = self.to_bytes()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         data = state.pop("_bytes", None)
-        self.__dict__.update(state, _handle=None, description={})
+        self.__dict__.update(state, _trained=None, description={})
         if data is not None:
             self._take_bytes(data)
 
-    def _free(self) -> None:
-        if self._handle is not None:
-            c.library().dp_model_free(self._handle)
-            self._handle = None
 
-    def __del__(self):
-        try:
-            self._free()
-        except Exception:  # the interpreter is ending
-            pass
+def _as_labels(y: Any) -> np.ndarray:
+    labels = np.asarray(y)
+    if labels.dtype.kind == "O" and len(labels) > 0 and _are_numbers(labels) and not _are_booleans(labels):
+        labels = labels.astype(np.float64)
+    return labels
+
+
+def _are_booleans(labels: np.ndarray) -> bool:
+    return all(isinstance(label, (bool, np.bool_)) for label in labels)
+
+
+def _as_weights(sample_weight: Any) -> np.ndarray:
+    weights = np.asarray(sample_weight, np.float32)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(f"the weight of row {row} is {weights[row]}; weights must be numbers of at least 0")
+    return weights
 
 
 @contextlib.contextmanager

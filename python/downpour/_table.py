@@ -17,19 +17,20 @@ WIDE = 256
 class Table:
     """Columns that the library reads. Keeps their memory alive. `len(table)` is the number of rows."""
 
+    _handle: ctypes.c_void_p | None = None  # also if __init__ fails
+
     def __init__(self, rows: int):
         self.rows = rows
         self.names: list[str] = []
         self._columns: list[c.Column] = []
         self._alive: list[Any] = []
-        self._handle: ctypes.c_void_p | None = None
 
     def __len__(self) -> int:
         return self.rows
 
     def __del__(self):
         if self._handle is not None:
-            c.library().dp_table_free(self._handle)
+            c.release("dp_table_free", self._handle)
             self._handle = None
 
     @property
@@ -47,8 +48,10 @@ class Table:
         return c.library().dp_table_name(self.handle).decode()
 
     def add_numbers(self, name: str, values: np.ndarray) -> None:
-        """Adds a column of shape [rows] or [rows, width]."""
+        """Adds a column of shape [rows] or [rows, ...]."""
         self._check_rows(name, len(values))
+        if values.ndim > 2:
+            values = values.reshape(len(values), -1)
         if values.dtype.kind not in "biuf" or values.dtype.itemsize > 8:
             values = values.astype(np.float64)
         if values.ndim == 2 and values.shape[1] > 1 and values.strides[1] != values.itemsize:
@@ -61,7 +64,7 @@ class Table:
     def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
         """Adds a column of texts: row i is texts[codes[i]]; a negative code is a missing value."""
         self._check_rows(name, len(codes))
-        encoded = [str(text).encode() for text in texts]
+        encoded = [_text(text).encode(errors="surrogateescape") for text in texts]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
         blob = np.frombuffer(b"".join(encoded) + b"\0", np.uint8)
@@ -80,6 +83,8 @@ class Table:
         """Adds a SciPy matrix: in each row its column numbers are keys, with their values."""
         self._check_rows(name, matrix.shape[0])
         csr = matrix.tocsr()
+        if not np.isfinite(csr.data).all():
+            raise ValueError("the sparse matrix contains NaN or infinite values; remove them, or set them to 0")
         values = csr.data if csr.data.dtype.kind in "biuf" else csr.data.astype(np.float64)
         keys = csr.indices if len(csr.indices) else np.zeros(1, np.int32)
         values = values if len(values) else np.zeros(1, np.float32)
@@ -104,15 +109,22 @@ def _factorize(values: Any) -> tuple[np.ndarray, list[str]]:
     places: dict[str, int] = {}
     codes = np.empty(len(values), np.int32)
     for i, value in enumerate(values):
-        missing = value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
-        codes[i] = -1 if missing else places.setdefault(str(value), len(places))
+        missing = value is None or type(value).__name__ == "NAType" or bool(value != value)
+        codes[i] = -1 if missing else places.setdefault(_text(value), len(places))
     return codes, list(places)
+
+
+def _text(value: Any) -> str:
+    """Returns the text of a category. A whole number has no decimal point, as in the column of numbers that it becomes."""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def rows_of(X: Any) -> int:
     """Returns the number of rows of any supported kind of data."""
     if isinstance(X, Mapping):
-        return len(next(iter(X.values())))
+        return len(next(iter(X.values()), ()))
     shape = getattr(X, "shape", None)
     return int(shape[0]) if shape is not None else len(X)
 
@@ -123,10 +135,15 @@ def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
     module = type(X).__module__.partition(".")[0]
     if module == "pyarrow":
         return _of_arrow(X)
+    if module == "pandas" and not hasattr(X, "columns"):
+        raise ValueError("X is a series; give a frame, for example X.to_frame()")
     table = Table(rows_of(X))
     if module == "scipy":
         table.add_pairs("features", X)
     elif module == "pandas":
+        if not X.columns.is_unique:
+            name = X.columns[X.columns.duplicated()][0]
+            raise ValueError(f"two columns are named {name!r}; give each column a unique name")
         unnamed = list(X.columns) == list(range(X.shape[1]))  # the same names as those of an array
         for i, name in enumerate(X.columns):
             _add_series(table, f"x{i}" if unnamed else str(name), X[name])
@@ -144,11 +161,18 @@ def _add_matrix(table: Table, matrix: np.ndarray, names: Sequence[str] | None) -
     if matrix.ndim > 2:
         matrix = matrix.reshape(len(matrix), -1)
     columns = matrix.shape[1]
+    if names is not None and len(names) != columns:
+        raise ValueError(f"feature_names has {len(names)} names, but X has {columns} columns")
     if names is None and columns > WIDE and matrix.dtype.kind in "biuf":
+        if matrix.dtype.kind == "f" and not np.isfinite(matrix).all():
+            row, column = np.argwhere(~np.isfinite(matrix))[0]
+            raise ValueError(
+                f"X has more than {WIDE} columns and the value {matrix[row, column]} in row {row}, column {column}; fill such "
+                "values, or give feature_names, so that each column becomes a field with missing values")
         table.add_numbers("x", matrix)
         return
     for i in range(columns):
-        _add_array(table, names[i] if names is not None else f"x{i}", matrix[:, i])
+        _add_array(table, str(names[i]) if names is not None else f"x{i}", matrix[:, i])
 
 
 def _add_array(table: Table, name: str, values: np.ndarray) -> None:
@@ -168,6 +192,9 @@ def _are_numbers(values: np.ndarray) -> bool:
 
 def _add_series(table: Table, name: str, series: Any) -> None:
     dtype = series.dtype
+    if hasattr(dtype, "fill_value"):
+        series = series.sparse.to_dense()
+        dtype = series.dtype
     if hasattr(dtype, "categories"):
         table.add_dictionary(name, series.cat.codes.to_numpy(), series.cat.categories)
     elif getattr(dtype, "kind", "O") in "Mm":
@@ -189,7 +216,11 @@ def _of_arrow(data: Any) -> Table:
 
     if isinstance(data, pa.Table):
         batches = data.combine_chunks().to_batches()
+        if len(batches) > 1:
+            raise ValueError("a column of texts has more than 2 GiB; cast it to large_string")
         data = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
+    if not isinstance(data, pa.RecordBatch):
+        raise TypeError(f"X is a {type(data).__name__} of PyArrow; give a table or a record batch")
     return _ArrowTable(data)
 
 

@@ -96,7 +96,8 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}, but a classifier needs two")
         if eval_set is not None:
-            eval_set = (eval_set[0], np.searchsorted(self.classes_, eval_set[1]).astype(np.int32))
+            known = Model._encode_known(np.asarray(eval_set[1]), self.classes_, len(eval_set[1]))
+            eval_set = (eval_set[0], known)
         task = "binary" if len(self.classes_) == 2 else "classes"
         self._fit_model(task, X, codes.astype(np.int32), self._weights(sample_weight, X), eval_set=eval_set,
                         callbacks=callbacks)

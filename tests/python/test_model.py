@@ -253,3 +253,87 @@ except KeyboardInterrupt:
 os._exit(1)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_labels_of_minus_one_and_one():
+    frame, y = colours(2000)
+    model = small().fit(frame, 2 * y - 1)
+    assert list(model.classes) == [-1, 1]
+    assert (model.predict(frame) == 2 * y - 1).mean() > 0.9
+
+
+def test_a_preset_without_a_choice_of_losses_takes_its_own():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 2, (1000, 300)).astype(np.uint8)
+    three = X[:, 0].astype(int) + X[:, 1]
+    assert (dp.Model(epochs=30).fit(X, np.array(["a", "b", "c"])[three]).predict_proba(X).shape) == (1000, 3)
+    frame, y = colours(1000)
+    assert dp.Model("logistic_regression", epochs=5).fit(frame, y == 1).predict(frame).dtype == bool
+    with pytest.raises(dp.DownpourError, match="does not have the option `loss`"):
+        dp.Model("logistic_regression", task="regression").fit(frame, frame.x)
+
+
+def test_wide_arrays_of_any_scale():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 260)) * 1000
+    y = X[:, 0] > 0
+    assert (dp.Model(epochs=20).fit(X, y).predict(X) == y).mean() > 0.9
+    X[7, 3] = np.nan
+    with pytest.raises(ValueError, match="row 7, column 3"):
+        dp.Model().fit(X, y)
+
+
+def test_settings_decide_before_defaults():
+    frame, y = colours(1000)
+    by_settings = dp.Model(settings={"train.epochs": 12, "train.batch_size": 64}).fit(frame, y)
+    by_arguments = dp.Model(epochs=12, batch_size=64).fit(frame, y)
+    np.testing.assert_array_equal(by_settings.predict_raw(frame), by_arguments.predict_raw(frame))
+    held_out = dp.Model(settings={"eval.holdout": 0.2}).fit(frame, y)
+    assert "schedule" not in held_out.description["job"] or "cosine" not in held_out.description["job"]
+
+
+def test_weights_with_evaluation_data():
+    frame, y = colours(1000)
+    model = small().fit(frame, y, sample_weight=np.ones(1000), eval_set=colours(500, seed=5))
+    assert "auc" in model.history[0]["eval"]
+    for bad in (np.full(1000, -1.0), np.full(1000, np.nan)):
+        with pytest.raises(ValueError, match="row 0"):
+            small().fit(frame, y, sample_weight=bad)
+
+
+def test_a_sorted_table_is_sampled_everywhere():
+    rows = 19000
+    x = np.arange(rows) / rows
+    model = dp.Model(epochs=2).fit(x.reshape(-1, 1), (x * 5).astype(int))
+    assert list(model.classes) == [0, 1, 2, 3, 4]
+
+
+def test_odd_data():
+    frame, y = colours(300)
+    assert dp.Model(epochs=2).fit(frame, y).predict(frame[:0]).shape == (0,)
+    cases = [
+        (pd.concat([frame, frame[["x"]]], axis=1), y, "two columns are named 'x'"),
+        (frame.x, y, "X is a series"),
+        (frame, np.array(["a", None] * 150, object), "missing labels"),
+        (np.zeros((300, 2)), np.where(y, 1.0, np.nan), "NaN|row"),
+        (scipy.sparse.csr_matrix(np.full((300, 1), np.nan)), y, "NaN or infinite"),
+    ]
+    for X, labels, text in cases:
+        with pytest.raises(ValueError, match=text):
+            dp.Model(epochs=1).fit(X, labels)
+    with pytest.raises(ValueError, match="1 names, but X has 2 columns"):
+        dp.Model().fit(np.zeros((300, 2)), y, feature_names=["a"])
+    with pytest.raises(RuntimeError, match="not trained"):
+        dp.Model().to_bytes()
+    with pytest.raises(ValueError, match="'label', which is the target"):
+        dp.Model(job="[data]").fit(frame.assign(label=y), y)
+
+
+def test_whole_numbers_are_the_same_category_in_every_type():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 5, 2000)
+    y = codes % 2
+    categories = pd.DataFrame({"k": pd.Categorical(codes.astype(float))})
+    model = small().fit(categories, y)
+    texts = pd.DataFrame({"k": codes.astype(str)})
+    np.testing.assert_array_equal(model.predict_raw(texts), model.predict_raw(categories))
