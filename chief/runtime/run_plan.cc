@@ -80,7 +80,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
 namespace {
 
 Result<void> check_streams(const plan::StreamSpec& streams,
-                           const std::vector<plan::FileInfo>& files) {
+                           const std::vector<plan::FileInfo>& files, bool by_replica) {
   if (streams.policy != plan::StreamPolicy::kFiles || streams.count <= files.size() ||
       files.empty())
     return {};
@@ -88,7 +88,7 @@ Result<void> check_streams(const plan::StreamSpec& streams,
                str("sharding = \"file\" in ", streams.count,
                    " streams needs the same number of files, but the source has ", files.size()),
                "data.sharding",
-               str("set data.streams = ", files.size(),
+               str("set ", by_replica ? "train.replicas" : "data.streams", " = ", files.size(),
                    ", or sharding = \"auto\" or \"data\", which split files"),
                ""};
 }
@@ -297,7 +297,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   DP_TRY_VOID(cut_programs(job, mode, out));
   if (mode == wire::Purpose::kTrain) DP_TRY_VOID(cut_compressed(job, out.train_files));
   out.streams = data::stream_spec(job.data);
-  DP_TRY_VOID(check_streams(out.streams, out.train_files));
+  DP_TRY_VOID(check_streams(out.streams, out.train_files, job.train.replicas.has_value()));
   DP_TRY_VOID(plan::check_ranges(out.train_files, out.shard_bytes, out.streams));
   DP_TRY_VOID(plan::check_ranges(out.eval_files, eval_bytes, {}));
   const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {

@@ -31,7 +31,8 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
     app.add_option(name, value, help)->default_str("")->group(group);
   };
   brief("--epochs", flags.epochs, "Number of passes over the data (train.epochs)", "Job");
-  brief("--steps", flags.steps, "Total number of batches (train.steps)", "Job");
+  brief("--steps", flags.steps, "Total number of batches, or of synchronous steps (train.steps)",
+        "Job");
   brief("--seed", flags.seed, "Seed of all random numbers (seed)", "Job");
   brief("--ps", flags.ps,
         "Number of parameter servers; with more than one, local processes (cluster.ps)", "Cluster");

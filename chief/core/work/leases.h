@@ -221,8 +221,8 @@ class LeaseTable {
   };
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
   Stream* choose_stream(Incarnation worker, uint32_t index, bool fresh);
-  /// The shards that no replica has yet, after share_among_replicas().
   bool shares_among_replicas() const { return streams_.size() > replicas_; }
+  /// Returns the number of shards that no replica has yet, after share_among_replicas().
   size_t undealt_count() const;
   /// Returns the first free shard of a stream that may be leased now.
   std::optional<uint32_t> next_of(const Stream& stream) const;
