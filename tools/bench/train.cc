@@ -5,25 +5,21 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <unistd.h>
+#include <utility>
 #include <vector>
 
-#include "chief/runtime/chief_node.h"
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/run_setup.h"
-#include "ps/runtime/ps_node.h"
 #include "shared/base/check.h"
 #include "shared/base/str.h"
 #include "shared/data/reading/dataset.h"
-#include "shared/env/clock.h"
 #include "shared/env/process.h"
 #include "shared/model/graph.h"
 #include "shared/plan/shard.h"
 #include "shared/synth/synth.h"
-#include "shared/transport/reactor.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
-#include "worker/runtime/worker_node.h"
+#include "tools/embedded/roles.h"
 
 namespace downpour::tools {
 namespace {
@@ -102,36 +98,11 @@ double parse_seconds(const chief::RunPlan& plan) {
 double train_seconds(const chief::RunPlan& plan) {
   const double begin = wall_seconds();
   PosixStorage storage;
-  const PosixClock clock;
   auto config = must(chief::open_run(storage, plan, {.fresh = true, .ps_cores = 1, .workers = 1}));
-  const auto transport = transport::make_zmq_transport();
-  const std::string name = str(::getpid());
-  chief::ChiefNode chief(*transport, storage, std::move(config), plan.tables,
-                         {.endpoint = "inproc://bench-chief-" + name,
-                          .run_dir = plan.job.run_dir,
-                          .events_path = plan.job.run_dir + "/events.jsonl"},
-                         nullptr);
-  const auto started = [](const Result<void>& result) {
-    DP_CHECK(result.has_value(), result.error().what);
-  };
-  started(chief.start(clock.now_ns()));
-  ps::PsNode ps(*transport, storage,
-                {.chief = chief.endpoint(),
-                 .endpoint = "inproc://bench-ps-" + name,
-                 .index = 0,
-                 .incarnation = Incarnation{random_id()}});
-  started(ps.start(clock.now_ns()));
-  worker::WorkerNode worker(*transport,
-                            {.chief = chief.endpoint(), .index = 0, .threads = allowed_cpus()});
-  started(worker.start(clock.now_ns()));
-  transport::Reactor reactor(*transport, clock);
-  reactor.add(chief);
-  reactor.add(ps);
-  reactor.add(worker);
-  reactor.run();
-  const chief::Finish& finish = chief.finish();
+  const chief::Finish finish =
+      must(run_roles(storage, plan, std::move(config),
+                     {.events_path = plan.job.run_dir + "/events.jsonl"}, allowed_cpus()));
   DP_CHECK(finish.code == 0, finish.code, finish.error ? finish.error->what : "");
-  transport->shutdown(kSecond);
   return wall_seconds() - begin;
 }
 

@@ -2,21 +2,16 @@
 
 #include <atomic>
 #include <csignal>
-#include <memory>
 #include <utility>
 
-#include "chief/runtime/chief_node.h"
 #include "chief/runtime/classes.h"
 #include "chief/runtime/history_file.h"
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/learn.h"
 #include "chief/runtime/run_setup.h"
-#include "ps/runtime/ps_node.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
-#include "shared/transport/reactor.h"
-#include "shared/transport/transport.h"
-#include "worker/runtime/worker_node.h"
+#include "tools/embedded/roles.h"
 
 namespace downpour::tools {
 namespace {
@@ -102,14 +97,9 @@ class Reporter {
 Result<bool> run(const TrainingRequest& request, const chief::RunPlan& plan, Storage& storage,
                  std::vector<std::string>& warnings) {
   DP_TRY(chief::ChiefConfig config, chief::open_run(storage, plan, {.fresh = true}, &warnings));
-  config.lease_retry_ns = chief::kLocalLeaseRetryNs;
   const PosixClock clock;
   Reporter reporter(request, storage, clock);
-  const std::string name = hex(config.run);
-  const auto transport = transport::make_zmq_transport();
   chief::ChiefOptions options;
-  options.run_dir = kRunFolder;
-  options.endpoint = str("inproc://chief-", name);
   options.keeps_history = true;
   options.stop_signal = &reporter.stop_signal;
   options.watch = [&]() -> Result<void> {
@@ -117,26 +107,9 @@ Result<bool> run(const TrainingRequest& request, const chief::RunPlan& plan, Sto
     return {};
   };
   options.on_progress = [&](const chief::ProgressSnapshot& seen) { reporter.note(seen); };
-  chief::ChiefNode chief(*transport, storage, std::move(config), plan.tables, std::move(options),
-                         nullptr);
-  DP_TRY_VOID(chief.start(clock.now_ns()));
-  ps::PsNode ps(*transport, storage,
-                {.chief = chief.endpoint(),
-                 .endpoint = str("inproc://ps-", name),
-                 .index = 0,
-                 .incarnation = Incarnation{random_id()}});
-  DP_TRY_VOID(ps.start(clock.now_ns()));
-  worker::WorkerNode worker(
-      *transport, {.chief = chief.endpoint(), .index = 0, .threads = plan.job.cluster.threads});
-  DP_TRY_VOID(worker.start(clock.now_ns()));
-  transport::Reactor reactor(*transport, clock);
-  reactor.add(chief);
-  reactor.add(ps);
-  reactor.add(worker);
-  reactor.run();
-  const chief::Finish& finish = chief.finish();
+  DP_TRY(const chief::Finish finish,
+         run_roles(storage, plan, std::move(config), std::move(options), plan.job.cluster.threads));
   reporter.finish();
-  transport->shutdown(0);
   const bool stopped = reporter.stop_signal != 0;
   if (finish.error && !stopped) return *finish.error;
   return stopped;
