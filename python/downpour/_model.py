@@ -128,7 +128,7 @@ class Model:
             callbacks: called about twenty times a second with a Progress, by this thread. Training ends early, with
                 what it has learned so far, if one returns True.
             feature_names: names of the columns of an array.
-            target: with a `job`, the column that `y` is there.
+            target: with a `job`, the name that the column of `y` has in it.
             verbose: prints a line for each epoch.
 
         Raises:
@@ -185,13 +185,13 @@ class Model:
 
     @staticmethod
     def _set_length(rows: int, settings: dict[str, Any]) -> None:
-        """Decides how long to train without data that tell when to stop: a fixed number of epochs, in which the learning
-        rate falls to 0 along half a cosine. Small data need small batches, to have enough steps."""
+        """Sets the length of a training that no evaluation ends: a fixed number of epochs, in which the learning rate falls
+        to 0 along half a cosine. Small data need small batches, to have enough steps."""
         if rows <= _FEW_ROWS:
             settings.setdefault("train.batch_size", 32 if rows <= _FEW_ROWS / 5 else 128)
         epochs = settings.setdefault("train.epochs", 20 if rows <= _FEW_ROWS else 10 if rows <= 1_000_000 else 5)
         batch = max(int(settings.get("train.batch_size", 512 if rows > 100_000 else 256)), 1)
-        if not any(key.startswith("optimizer.") and key != "optimizer.learning_rate" for key in settings):
+        if not any(key.startswith("optimizer.schedule") for key in settings):
             settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": max(int(epochs) * -(-rows // batch), 1)}
 
     def _set_task(self, classes: np.ndarray | None, settings: dict[str, Any]) -> None:
