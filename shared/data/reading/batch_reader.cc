@@ -235,6 +235,8 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, const QueuedRecord& r
   }
   if (!skip) failed_batch_ = totals_.batches;  // otherwise the limit bad_records_max is exceeded
   Error error = bad_record_error(fault, flow_.locate(record));
+  if (plan_->targets_optional)
+    error.hint = "correct or remove the record: each record gets a prediction";
   if (skip)
     error.what +=
         str(" (this exceeds bad_records_max = ", plan_->data.bad_records_max, " within one shard)");

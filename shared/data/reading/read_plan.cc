@@ -198,6 +198,7 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan,
   auto out = std::make_shared<ReadPlan>(plan);
   out->data.shuffle = "off";
   out->data.filter.clear();
+  out->data.bad_records = BadRecords::kFail;  // otherwise the predictions of others would move up
   out->drop_remainder = false;
   out->batches_max = 0;
   out->training = false;

@@ -92,10 +92,10 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
                                                std::vector<plan::FileInfo> files);
 
 /// Returns a plan that reads the same data for prediction: without filter and shuffle, so that
-/// predictions have the order of the files. Targets are optional, and any value is allowed; so are
-/// the fields with the weights of `outputs`. A missing target reads as its field's default or 0. A
-/// target is missing if its value, its column, its array or the label file is missing. The rule for
-/// a missing column depends on the header:
+/// predictions have the order of the files. A bad record is an error. Targets are optional, and any
+/// value is allowed; so are the fields with the weights of `outputs`. A missing target reads as its
+/// field's default or 0. A target is missing if its value, its column, its array or the label file
+/// is missing. The rule for a missing column depends on the header:
 /// - With a header, a column is missing if the header does not name it.
 /// - Without a header, either all or none of the targets' columns are missing. They are missing if
 ///   the first line has exactly as many cells as the job declares columns that are not targets.
