@@ -70,8 +70,7 @@ Result<Counts> count_texts(const DataSpec& data, const SourceSpec& source, const
   if (!counter->overflowed()) return counter->texts();
   return Error{ErrorCode::kBadData,
                str("the target `", label, "` has more than ", kTextsMax, " different texts"),
-               str("data.fields.", label), "name the column to predict: --set model.target=NAME",
-               "DP-2107"};
+               str("data.fields.", label), "name the column to predict: --target NAME", "DP-2107"};
 }
 
 /// Returns the labels that are none of the field's classes, the most frequent ones first.
@@ -113,8 +112,8 @@ Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label
     return Error{ErrorCode::kBadData,
                  str("all records have the same value of the target `", label, "`",
                      counts.empty() ? "" : str(": \"", printable(classes.most_frequent), "\"")),
-                 str("data.fields.", label),
-                 "name another column to predict: --set model.target=NAME", "DP-2107"};
+                 str("data.fields.", label), "name another column to predict: --target NAME",
+                 "DP-2107"};
   }
   if (classes.texts.size() == 2 && classes.texts[0] != classes.most_frequent)
     std::swap(classes.texts[0], classes.texts[1]);

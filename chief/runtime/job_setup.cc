@@ -114,7 +114,7 @@ Result<void> check_target(const FileFacts& facts) {
   if (target == facts.fields.end() || !is_sparse(*target)) return {};
   return Error{ErrorCode::kConfig,
                str("the target `", facts.target, "` has too many different texts for classes"),
-               facts.path, "name the column to predict: --set model.target=NAME", "DP-2107"};
+               facts.path, "name the column to predict: --target NAME", "DP-2107"};
 }
 
 /// Returns the text of an override's value, a bare word or a TOML string.

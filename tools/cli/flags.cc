@@ -30,6 +30,7 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
                          const char* group) {
     app.add_option(name, value, help)->default_str("")->group(group);
   };
+  brief("--target", flags.target, "Field to predict (model.target); default: detected", "Job");
   brief("--epochs", flags.epochs, "Number of passes over the data (train.epochs)", "Job");
   brief("--steps", flags.steps, "Total number of batches, or of synchronous steps (train.steps)",
         "Job");
@@ -107,6 +108,7 @@ Result<std::vector<Override>> overrides_of(const CommonFlags& flags) {
   const auto brief = [&](const char* key, const std::string& value, const char* origin) {
     if (!value.empty()) overrides.push_back({key, value, origin});
   };
+  brief("model.target", flags.target, "--target");
   brief("train.epochs", flags.epochs, "--epochs");
   brief("train.steps", flags.steps, "--steps");
   brief("seed", flags.seed, "--seed");

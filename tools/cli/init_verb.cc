@@ -70,14 +70,6 @@ Result<void> check_target(const InitFlags& flags, const Job& job) {
       "DP-2108"};
 }
 
-/// Replaces a flag of `train` in a hint by that of this verb.
-Error with_own_flags(Error error) {
-  constexpr std::string_view kTrainFlag = "--set model.target=NAME";
-  if (const size_t at = error.hint.find(kTrainFlag); at != std::string::npos)
-    error.hint.replace(at, kTrainFlag.size(), "--target NAME");
-  return error;
-}
-
 std::string heading(const InitFlags& flags, const std::string& out, const std::string& reason) {
   return str("# Written by `downpour init ", printable(flags.data), "`. To train: downpour train ",
              printable(out), "\n# Found in the file: ", printable(reason),
@@ -95,9 +87,8 @@ Result<void> init(const InitFlags& flags) {
   const fs::path folder = fs::absolute(here, ignored).lexically_normal().parent_path();
   std::vector<Override> overrides;
   if (!flags.target.empty()) overrides.push_back({"model.target", flags.target, "--target"});
-  auto found = chief::choose_job(flags.data, overrides, /*fresh=*/false, folder.string());
-  if (!found) return with_own_flags(std::move(found).error());
-  chief::ChosenJob& chosen = *found;
+  DP_TRY(chief::ChosenJob chosen,
+         chief::choose_job(flags.data, overrides, /*fresh=*/false, folder.string()));
   DP_TRY_VOID(check_target(flags, chosen.job));
   Job& job = chosen.job;
   const std::string out = flags.out.empty() ? job.name + ".toml" : flags.out;
@@ -110,7 +101,7 @@ Result<void> init(const InitFlags& flags) {
   DP_TRY(LoadedJob loaded, load_job(JobSource{out, text}, {}, chief::process_environment()));
   std::string sniffed;
   if (auto complete = chief::complete_from_data(loaded.job, sniffed); !complete)
-    return with_own_flags(located(std::move(complete).error(), loaded.origins));
+    return located(std::move(complete).error(), loaded.origins);
   PosixStorage storage;
   DP_TRY_VOID(storage.write_file_atomic(out, as_bytes(text)));
   std::fprintf(stderr, "data: %s\n", printable(chosen.reason).c_str());

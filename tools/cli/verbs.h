@@ -18,7 +18,7 @@ struct CommonFlags {
   bool quiet = false;
   std::vector<std::string> set;
   // Short forms of --set; empty: not given.
-  std::string ps, workers, input_workers, threads, transport, epochs, steps, seed;
+  std::string ps, workers, input_workers, threads, transport, epochs, steps, seed, target;
 };
 
 void add_output_flags(CLI::App& app, CommonFlags& flags);
