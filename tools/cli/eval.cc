@@ -1,8 +1,5 @@
 // The verbs eval and predict: one pass over data with a saved model.
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -14,6 +11,7 @@
 #include "shared/env/storage.h"
 #include "shared/job/formats.h"
 #include "shared/model/graph.h"
+#include "tools/cli/prediction_writer.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
 
@@ -26,10 +24,9 @@ struct EvalFlags {
   CommonFlags common;
   std::string run;
   std::vector<std::string> data;
-  std::string out = "-";
+  PredictionForm form;
   bool allow_exec = false;
   bool skip_unknown_labels = false;
-  bool header = false;
 };
 
 // Returns the run folder that the user named, directly or through its job file.
@@ -102,22 +99,6 @@ Result<Job> eval_job(const EvalFlags& flags) {
   return job;
 }
 
-// Returns the names of the columns of predictions, as one line. The columns of a softmax have the
-// names of its classes, or their numbers.
-std::string header_of(const Job& job, const std::vector<uint32_t>& widths) {
-  std::string line;
-  for (size_t o = 0; o < widths.size(); ++o) {
-    const OutputSpec& output = job.model.outputs[o];
-    const FieldSpec* const target = job.data.find_field(output.target);
-    const bool named = target != nullptr && target->classes.size() == widths[o];
-    for (uint32_t k = 0; k < widths[o]; ++k) {
-      line += str(line.empty() ? "" : "\t", output.name);
-      if (widths[o] > 1) line += str("/", named ? printable(target->classes[k]) : str(k));
-    }
-  }
-  return line + "\n";
-}
-
 int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   RunRequest request;
   request.console = console_options(flags.common);
@@ -135,39 +116,13 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   }
   auto graph = model::Graph::build(request.job);
   if (!graph) return report(graph.error(), request.console);
-  const std::vector<uint32_t> widths = (*graph)->output_widths();
-  std::FILE* out = flags.out == "-" ? stdout : std::fopen(flags.out.c_str(), "w");
-  if (out == nullptr)
-    return report(Error{ErrorCode::kCannotCreate,
-                        str("can't write the predictions: ", std::strerror(errno)), flags.out},
-                  request.console);
-  bool failed = flags.header && std::fputs(header_of(request.job, widths).c_str(), out) < 0;
-  request.on_prediction = [&](const chief::PredictionBatch& batch) {
-    // `values` has [records, width] for each output. Print one line per record, separated by tabs.
-    std::string text;
-    char number[32];
-    for (uint32_t r = 0; r < batch.records; ++r) {
-      size_t begin = 0;
-      for (size_t o = 0; o < widths.size(); ++o) {
-        for (uint32_t k = 0; k < widths[o]; ++k) {
-          const int length =
-              std::snprintf(number, sizeof number, "%s%.7g", o + k == 0 ? "" : "\t",
-                            double(batch.values.load<float>(begin + size_t(r) * widths[o] + k)));
-          text.append(number, size_t(length));
-        }
-        begin += size_t(batch.records) * widths[o];
-      }
-      text += '\n';
-    }
-    failed = failed || std::fwrite(text.data(), 1, text.size(), out) != text.size();
-  };
+  auto writer = write_predictions(request.job, (*graph)->output_widths(), flags.form);
+  if (!writer) return report(writer.error(), request.console);
+  request.on_prediction = [&](const chief::PredictionBatch& batch) { (*writer)->add(batch); };
   const chief::ConsoleOptions console = request.console;
   int status = run_job(std::move(request));
-  failed = std::fflush(out) != 0 || failed;
-  if (out != stdout) failed = std::fclose(out) != 0 || failed;
-  if (failed && status == 0)
-    status =
-        report(Error{ErrorCode::kIo, "the predictions could not be written", flags.out}, console);
+  const auto written = (*writer)->finish();
+  if (!written && status == 0) status = report(written.error(), console);
   return status;
 }
 
@@ -198,13 +153,24 @@ void add_predict(CLI::App& app, int& status) {
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->data, "Files or globs, in the format of the training data");
-  verb->add_option("--out", flags->out, "Output file; - is stdout");
-  verb->add_flag("--header", flags->header, "Begin with a line of names: outputs and classes");
+  verb->add_option("--out", flags->form.out, "Output file; - is stdout");
+  verb->add_option("--format", flags->form.format,
+                   "tsv, csv, jsonl or npy; default: by the ending of the output file, or tsv")
+      ->default_str("");
+  verb->add_option("--id", flags->form.ids, "Columns of the data that each line begins with")
+      ->default_str("");
+  verb->add_option("--top", flags->form.top,
+                   "Write so many of the likeliest classes with their probabilities")
+      ->default_str("");
+  verb->add_flag("--header", flags->form.header,
+                 "Begin tsv and csv with a line of names: outputs and classes");
   verb->add_option("--threads", flags->common.threads, "Number of cores to use")->default_str("");
   verb->add_flag("--allow-exec", flags->allow_exec,
                  "Allow to start the programs that the job of the run uses to read data");
   add_output_flags(*verb, flags->common);
-  verb->footer("Example:\n  downpour predict runs/a9a --data new.libsvm --out predictions.txt");
+  verb->footer(
+      "Examples:\n  downpour predict runs/a9a --data new.libsvm --out predictions.txt\n"
+      "  downpour predict runs/adult --data new.csv --id person --header --out predictions.csv");
   verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kPredict); });
 }
 

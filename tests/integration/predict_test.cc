@@ -1,0 +1,145 @@
+// The forms in which `downpour predict` writes predictions.
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments) {
+  return Program("downpour", arguments, dir.path()).wait(120);
+}
+
+// The kind follows from size and colour. The column `tag` is no feature: each record has its own.
+void train_animals(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
+  std::ofstream file(dir / "animals.csv");
+  file << "tag,size,colour,kind\n";
+  for (int i = 0; i < 600; ++i) {
+    const int size = i * 7 % 10;
+    const bool grey = i % 3 == 0;
+    file << "t" << i << "," << size << (grey ? ",grey," : ",brown,")
+         << (size > 5 ? "horse"
+             : grey   ? "mouse"
+                      : "fox")
+         << "\n";
+  }
+  file.close();
+  std::vector<std::string> arguments = {
+      "train", dir / "animals.csv",       "--quiet", "--target", "kind",
+      "--set", "run_dir=" + (dir / "run")};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Ended trained = downpour(dir, arguments);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  // The files to predict need no label.
+  dir.write("new-1.csv", "tag,size,colour\n007,9,grey\n\"a, b\",1,grey\n");
+  dir.write("new-2.csv", "colour,tag,size\nbrown,,2\n");
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+Ended predict(const ScratchDir& dir, const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = {"predict", dir / "run",       "--quiet",
+                                        "--data",  dir / "new-1.csv", dir / "new-2.csv"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return downpour(dir, arguments);
+}
+
+TEST_CASE("predictions carry ids, names of classes and a header in every form of lines",
+          "[integration]") {
+  const ScratchDir dir;
+  train_animals(dir);
+  SECTION("csv, in the order of the files, with the texts of the ids as they are") {
+    const Ended ended =
+        predict(dir, {"--id", "tag", "size", "--top", "1", "--header", "--format", "csv"});
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    const auto lines = lines_of(ended.out);
+    REQUIRE(lines.size() == 4);
+    CHECK(lines[0] == "tag,size,kind,kind/probability");
+    CHECK(lines[1].starts_with("007,9,horse,0."));
+    CHECK(lines[2].starts_with("\"a, b\",1,mouse,0."));
+    CHECK(lines[3].starts_with(",2,fox,0."));
+  }
+  SECTION("jsonl; the two likeliest classes are those with the largest probabilities") {
+    const Ended all = predict(dir, {"--format", "jsonl"});
+    const Ended top = predict(dir, {"--id", "tag", "--top", "2", "--out", dir / "top.jsonl"});
+    REQUIRE(all.status == 0);
+    INFO(top.err);
+    REQUIRE(top.status == 0);
+    std::ifstream file(dir / "top.jsonl");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const auto values = lines_of(all.out), tops = lines_of(text);
+    REQUIRE(values.size() == 3);
+    REQUIRE(tops.size() == 3);
+    for (size_t i = 0; i < 3; ++i) {
+      const Json each = Json::parse(values[i]), best = Json::parse(tops[i]);
+      // A missing value has no member.
+      CHECK(best.value("tag", "none") == std::vector<std::string>{"007", "a, b", "none"}[i]);
+      std::vector<std::pair<double, std::string>> classes;
+      for (const auto& [name, value] : each.items())
+        classes.emplace_back(-value.get<double>(), name.substr(name.find('/') + 1));
+      std::sort(classes.begin(), classes.end());
+      REQUIRE(classes.size() == 3);
+      CHECK(best["kind/1"] == classes[0].second);
+      CHECK(best["kind/1/probability"] == -classes[0].first);
+      CHECK(best["kind/2"] == classes[1].second);
+    }
+  }
+  SECTION("npy has the numbers of the lines") {
+    const Ended lines = predict(dir, {});
+    REQUIRE(lines.status == 0);
+    REQUIRE(predict(dir, {"--out", dir / "p.npy"}).status == 0);
+    std::ifstream file(dir / "p.npy", std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    REQUIRE(bytes.size() == 128 + 3 * 3 * sizeof(float));
+    CHECK(bytes.find("'shape': (3, 3)") != std::string::npos);
+    const char* text = lines.out.c_str();
+    for (size_t i = 0; i < 9; ++i) {
+      float value;
+      std::memcpy(&value, bytes.data() + 128 + i * sizeof value, sizeof value);
+      char* end = nullptr;
+      CHECK(std::strtof(text, &end) == value);
+      text = end;
+    }
+  }
+  SECTION("what cannot be written is refused") {
+    const Ended person = predict(dir, {"--id", "person"});
+    CHECK(person.status == 78);
+    CHECK(person.err.find("there is no column \"person\"") != std::string::npos);
+    const Ended tab = predict(dir, {"--id", "tag", "--format", "xml"});
+    CHECK(tab.status == 64);
+    CHECK(tab.err.find("use tsv, csv, jsonl or npy") != std::string::npos);
+    const Ended array = predict(dir, {"--id", "tag", "--out", dir / "p.npy"});
+    CHECK(array.status == 64);
+    CHECK(array.err.find("an array of predictions has no ids") != std::string::npos);
+  }
+}
+
+TEST_CASE("a bad record ends predictions, also in a model that skips bad records",
+          "[integration]") {
+  const ScratchDir dir;
+  train_animals(dir, {"--set", "data.bad_records=skip"});
+  dir.write("new-2.csv", "colour,tag,size\nbrown,x,2\ngrey,y\nbrown,z,3\n");
+  const Ended ended = predict(dir, {});
+  CHECK(ended.status == 65);
+  CHECK(ended.err.find("new-2.csv:3") != std::string::npos);
+  CHECK(ended.err.find("each record gets a prediction") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace downpour::testing
