@@ -30,8 +30,21 @@ Result<FileFacts> checked(FileFacts facts, const std::string& path) {
   return facts;
 }
 
+/// Returns the name of a format that only the Python package reads; null for others.
+const char* python_format(std::string_view text) {
+  if (text.starts_with("PAR1")) return "a Parquet file";
+  if (text.starts_with("ARROW1") || text.starts_with("FEA1")) return "a Feather (Arrow) file";
+  const bool pickle = text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5;
+  return pickle ? "a pickle of Python" : nullptr;
+}
+
 Error unknown_format(FileSample& file) {
   if (file.error()) return *file.error();
+  if (const char* const format = python_format(file.text())) {
+    return Error{ErrorCode::kBadData, str("is ", format, ": ", file.path()), file.path(),
+                 str("convert it with the Python package: python -m downpour convert ", file.path(),
+                     " --out FILE.csv")};
+  }
   const std::string known =
       "supported formats are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and "
       "mnist (idx), each also compressed (gzip, zstd)";

@@ -376,6 +376,11 @@ TEST_CASE("sniff: the error for a file that cannot be detected says why", "[data
              Contains("labels"));
   CHECK(sniff(dir.write("e", "")).error().code == ErrorCode::kBadData);
   CHECK(sniff(dir.path() + "/nix").error().code == ErrorCode::kNoInput);
+  for (const std::string begin : {"PAR1\x15\x04", "ARROW1\0\0", "\x80\x04\x95"}) {
+    const std::string path = dir.write("table", begin + std::string(20, '\0'));
+    CHECK_THAT(sniff(path).error().hint,
+               Contains("python -m downpour convert " + path + " --out FILE.csv"));
+  }
 }
 
 TEST_CASE("sniff: detects the public data sets, and all of their records can be read", "[data]") {
