@@ -250,9 +250,10 @@ void print_next(const Finish& finish, const Job& job, const std::string& run_dir
                  run_dir.c_str(), job_argument.c_str(), job.eval.early_stop.patience + 3);
   } else if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
     std::fprintf(out,
-                 "next    evaluate: downpour eval %s --data FILE; or train %u more epochs: "
+                 "next    evaluate: downpour eval %s --data FILE; or train %u more %s: "
                  "downpour train %s --epochs %u\n",
-                 run_dir.c_str(), s.epochs_wanted, job_argument.c_str(), s.epochs_wanted * 2);
+                 run_dir.c_str(), s.epochs_wanted, s.epochs_wanted == 1 ? "epoch" : "epochs",
+                 job_argument.c_str(), s.epochs_wanted * 2);
   } else if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) {
     std::fprintf(out, "next    resume with the same command: downpour train %s\n",
                  job_argument.c_str());

@@ -154,7 +154,7 @@ Error frozen_error(std::span<const FrozenDifference> differences, const std::str
       ErrorCode::kConfig, str("the run in this folder can't continue with this job: ", what),
       run_dir,
       str("restore ", differences.size() == 1 ? "it" : "them",
-          epoch ? ", or start a new epoch with it (--epochs N, after the open epoch has finished)"
+          epoch ? ", or start a new epoch with it (--epochs N, after the current one has finished)"
                 : "",
           ", choose another run_dir, or start a new run with --fresh"),
       "DP-2110"};
