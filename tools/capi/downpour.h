@@ -126,9 +126,10 @@ DP_API int32_t dp_model_save(const dp_model* model, const char* folder);
 /// Returns the model as one piece. Free it with dp_free().
 DP_API int32_t dp_model_to_bytes(const dp_model* model, void** bytes, size_t* size);
 
-/// Describes the model as a JSON object: "job" (text), "outputs" ("name", "loss", "width",
-/// "classes"), "columns" (names and types that predictions need), "history" (of each epoch),
-/// "reason" (why this model was chosen), "warnings", "stopped". Valid as long as the model.
+/// Describes the model as a JSON object: "job" (text), "outputs" ("name", "target", "weights",
+/// "loss", "width", "classes"), "columns" (names and types that predictions need), "history" (of
+/// each epoch), "reason" (why this model was chosen), "warnings", "stopped". Valid as long as the
+/// model.
 DP_API const char* dp_model_describe(const dp_model* model);
 /// Returns the floats that dp_predict() writes for each row: those of all outputs.
 DP_API uint32_t dp_model_row_floats(const dp_model* model);

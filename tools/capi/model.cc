@@ -78,6 +78,7 @@ Json outputs_of(const tools::Scorer& scorer) {
     outputs.push_back(
         {{"name", output.name},
          {"target", output.target},
+         {"weights", output.weights},
          {"loss", output.loss},
          {"width", scorer.widths()[o]},
          {"classes", target == nullptr ? std::vector<std::string>() : target->classes}});
@@ -161,8 +162,11 @@ int32_t dp_model_from_bytes(const void* bytes, size_t size, dp_model** model) {
 }
 
 int32_t dp_model_save(const dp_model* model, const char* folder) {
-  const auto saved = model->files.save(folder);
-  return saved ? 0 : capi::fail(saved.error());
+  return capi::guarded([&] {
+    downpour::PosixStorage disk;
+    const auto saved = model->files.save(disk, folder);
+    return saved ? 0 : capi::fail(saved.error());
+  });
 }
 
 int32_t dp_model_to_bytes(const dp_model* model, void** bytes, size_t* size) {

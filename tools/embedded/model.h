@@ -28,7 +28,7 @@ class ModelFiles {
   /// Returns the model as one piece.
   std::vector<uint8_t> bytes() const;
   /// Writes a run folder, which `downpour predict` reads. Error kCannotCreate if it has a run.
-  Result<void> save(const std::string& run_dir) const;
+  Result<void> save(Storage& to, const std::string& run_dir) const;
 
   Storage& storage() const { return *storage_; }
   const std::string& run_dir() const { return kFolder; }

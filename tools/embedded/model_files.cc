@@ -116,19 +116,20 @@ std::vector<uint8_t> ModelFiles::bytes() const {
   return out;
 }
 
-Result<void> ModelFiles::save(const std::string& run_dir) const {
-  PosixStorage disk;
-  DP_TRY(const bool taken, disk.exists(checkpoint::run_path(run_dir)));
+Result<void> ModelFiles::save(Storage& to, const std::string& run_dir) const {
+  DP_TRY(const bool taken, to.exists(checkpoint::run_path(run_dir)));
   if (taken) {
     return Error{ErrorCode::kCannotCreate, "the folder has a run already", run_dir,
                  "name another folder, or remove this one"};
   }
-  // The manifest is written last, because it makes the files before it a checkpoint.
+  // The manifest comes after the files of its checkpoint, and the file of the run is the last one,
+  // so that a save that failed can be repeated.
   std::vector<std::string> paths = storage_->files_below(kFolder);
-  std::ranges::stable_partition(paths,
-                                [](const std::string& path) { return !path.ends_with(".dpm"); });
+  std::ranges::stable_sort(paths, {}, [](const std::string& path) {
+    return path == checkpoint::run_path(kFolder) ? 2 : path.ends_with(".dpm") ? 1 : 0;
+  });
   for (const std::string& path : paths)
-    DP_TRY_VOID(copy_file(*storage_, path, disk, str(run_dir, path.substr(kFolder.size()))));
+    DP_TRY_VOID(copy_file(*storage_, path, to, str(run_dir, path.substr(kFolder.size()))));
   return {};
 }
 

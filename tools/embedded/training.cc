@@ -125,6 +125,11 @@ Result<Trained> train(const TrainingRequest& request) {
   if (!note.empty()) warnings.push_back(std::move(note));
   DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
   MemoryStorage storage;
+  if (const std::string& from = chosen.job.train.warm_start.run; !from.empty()) {
+    PosixStorage disk;
+    DP_TRY(const ModelFiles start, ModelFiles::of_run(disk, from));
+    DP_TRY_VOID(start.save(storage, from));
+  }
   DP_TRY(const bool stopped, run(request, plan, storage, warnings));
   DP_TRY(ModelFiles model, ModelFiles::of_run(storage, kRunFolder));
   return Trained{std::move(model), std::move(chosen.reason), std::move(warnings), stopped};

@@ -113,12 +113,14 @@ TEST_CASE("embedded: a model survives as bytes and as a run folder", "[embedded]
   REQUIRE(again);
   CHECK(predict(*again, records) == wanted);
   const std::string folder = dir.path() + "/run";
-  REQUIRE(trained->model.save(folder));
   PosixStorage disk;
+  // What a save that failed has left behind, for example on a full disk.
+  REQUIRE(disk.make_dirs(folder + "/checkpoints"));
+  REQUIRE(trained->model.save(disk, folder));
   const auto loaded = ModelFiles::of_run(disk, folder);
   REQUIRE(loaded);
   CHECK(predict(*loaded, records) == wanted);
-  CHECK(trained->model.save(folder).error().code == ErrorCode::kCannotCreate);
+  CHECK(trained->model.save(disk, folder).error().code == ErrorCode::kCannotCreate);
   for (const size_t size : {size_t{0}, size_t{7}, size_t{20}, bytes.size() / 2, bytes.size() - 1})
     CHECK(ModelFiles::of_bytes({bytes.data(), size}).error().code == ErrorCode::kBadData);
 }
