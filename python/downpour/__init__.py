@@ -3,8 +3,9 @@
 from . import _library
 from ._library import DownpourError
 from ._model import Model
+from ._programs import train
 
-__all__ = ["DownpourError", "Model", "__version__", "version"]
+__all__ = ["DownpourError", "Model", "__version__", "train", "version"]
 
 
 def version() -> str:

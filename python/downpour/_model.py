@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import json
 import os
 import pathlib
 import signal
+import tempfile
 import threading
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from . import _library as c
-from ._table import Table, _are_numbers, table_of
+from ._table import Table, _are_numbers, split_target, table_of
 
 __all__ = ["Model"]
 
@@ -74,7 +76,8 @@ class Model:
 
     Attributes:
         classes: labels of the classes in the order of `predict_proba`; None for a regression.
-        history: for each epoch a dict with "epoch", "records", "seconds", "train" and "eval" (metrics by name).
+        history: for each epoch of the last training a dict with "epoch", "records", "seconds", "train" and "eval"
+            (metrics by name).
         description: dict with "job", "outputs", "columns", "reason" and "warnings".
     """
 
@@ -119,9 +122,10 @@ class Model:
         """Trains the model and returns it.
 
         Args:
-            X: NumPy array [rows, columns], SciPy sparse matrix, pandas DataFrame, PyArrow table, or a mapping of
-                names to arrays. NaN and None are missing values. Memory is shared, not copied, where its layout allows.
-            y: array [rows]: numbers, or labels of any type.
+            X: NumPy array [rows, columns], SciPy sparse matrix, pandas DataFrame, PyArrow table, mapping of names to
+                arrays, path of a Parquet or Feather file, or an iterator over parts of one of these. NaN and None are
+                missing values. Memory is shared, not copied, where its layout allows.
+            y: array [rows]: numbers, or labels of any type; or the name of the column of X that is predicted.
             sample_weight: array [rows] of weights of at least 0.
             eval_set: (X, y) to evaluate after each epoch. Training stops when it no longer improves, and the best
                 epoch is kept.
@@ -134,11 +138,29 @@ class Model:
         Raises:
             DownpourError: the data or an argument can't be used; `where` and `hint` say what to change.
         """
+        X, y, eval_set = _split(X, y, eval_set)
+        return self._fit(X, y, None, sample_weight=sample_weight, eval_set=eval_set, callbacks=callbacks,
+                         feature_names=feature_names, target=target, verbose=verbose)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        known: np.ndarray | None,
+        *,
+        sample_weight: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Iterable[Callback] = (),
+        feature_names: Sequence[str] | None = None,
+        target: str = "label",
+        verbose: bool = False,
+    ) -> Model:
+        """`known` are the classes, if the caller names them."""
         self._names = list(feature_names) if feature_names is not None else None
         table = table_of(X, self._names)
         settings = self._settings()
         y = _as_labels(y)
-        labels, classes = self._encode(y, table.rows)
+        labels, classes = self._encode(y, table.rows, known)
         if self.job is None:
             target = settings["model.target"] = self._free_name("label", table)
             self._set_task(classes, settings)
@@ -167,6 +189,51 @@ class Model:
         self.classes = classes if classes is not None else self._classes_of_output()
         if classes is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
             self.classes = np.array([-1, 1])
+        return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        classes: Sequence[Any] | None = None,
+        sample_weight: Any = None,
+        epochs: int = 1,
+        callbacks: Iterable[Callback] = (),
+    ) -> Model:
+        """Trains the model further with more records, and returns it. The learning rate is constant.
+
+        The first call of a model that is not trained chooses the model for its records: means, quantiles and the
+        vocabulary of texts come from them, so they should be typical.
+
+        Args:
+            X, y, sample_weight, callbacks: as those of `fit`. The columns must be those of the first call.
+            classes: all labels, if the records of the first call may lack one.
+            epochs: passes over these records.
+        """
+        X, y, _ = _split(X, y, None)
+        constant = {"optimizer.schedule": {"type": "constant"}}
+        if self._trained is None:
+            known = None if classes is None else np.unique(np.asarray(classes))
+            first = copy.copy(self)
+            first.epochs, first.validation_fraction, first.settings = epochs, 0.0, {**constant, **self.settings}
+            first._fit(X, y, known, sample_weight=sample_weight, callbacks=callbacks)
+            self.classes, self._names, self._trained = first.classes, first._names, first._trained
+            self.description = first.description
+            return self
+        table = table_of(X, self._names)
+        output = self.description["outputs"][0]
+        table.add_numbers(output["target"], self._encode_known(_as_labels(y), self.classes, table.rows, "y"))
+        if output["weights"]:
+            weights = np.ones(table.rows, np.float32) if sample_weight is None else _as_weights(sample_weight)
+            table.add_numbers(output["weights"], weights)
+        elif sample_weight is not None:
+            raise ValueError("the first call had no sample_weight, so this one can't have any")
+        settings = {"train.epochs": epochs, "eval.holdout": 0, **constant, **self.settings}
+        with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
+            c.check(c.library().dp_model_save(self._model().pointer, f"{folder}/run".encode()))
+            settings["train.warm_start"] = {"run": f"{folder}/run"}
+            self._train(table, settings, list(callbacks), self.description["job"])
         return self
 
     def _settings(self) -> dict[str, Any]:
@@ -203,12 +270,16 @@ class Model:
         if task == "classes" and classes is not None:
             settings["model.classes"] = len(classes)
 
-    def _encode(self, y: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+    def _encode(
+        self, y: np.ndarray, rows: int, known: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """Returns the labels as numbers, and the classes that they stand for."""
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim != 1 or len(y) != rows:
             raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
+        if known is not None:
+            return self._encode_known(y, known, rows, "y"), known
         if self.task == "regression" or (self.task is None and y.dtype.kind in "iuf"):
             return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
         if y.dtype.kind == "f" and np.isnan(y).any():
@@ -221,15 +292,15 @@ class Model:
         return codes.astype(np.int32), classes
 
     @staticmethod
-    def _encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int) -> np.ndarray:
+    def _encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str = "eval_set") -> np.ndarray:
         if len(y) != rows:
-            raise ValueError(f"eval_set has {rows} rows, but {len(y)} labels")
+            raise ValueError(f"{name} has {len(y)} labels, but there are {rows} rows")
         if classes is None:
             return y
         codes = np.searchsorted(classes, y)
         unknown = (codes == len(classes)) | (classes[np.minimum(codes, len(classes) - 1)] != y)
         if unknown.any():
-            raise ValueError(f"eval_set has the label {y[unknown][0].item()!r}, which y does not have")
+            raise ValueError(f"{name} has the label {y[unknown].tolist()[0]!r}, which is none of the classes")
         return codes.astype(np.int32)
 
     def _classes_of_output(self) -> np.ndarray | None:
@@ -244,7 +315,10 @@ class Model:
             name += "_"
         return name
 
-    def _train(self, table: Table, settings: Mapping[str, Any], callbacks: list[Callback]) -> None:
+    def _train(
+        self, table: Table, settings: Mapping[str, Any], callbacks: list[Callback], job: str | None = None
+    ) -> None:
+        """`job` is the text of a job file; None: that of the model's arguments."""
         raised: list[BaseException] = []
 
         def on_progress(text: bytes, _user: Any) -> int:
@@ -266,7 +340,9 @@ class Model:
             threads=self._threads(),
             on_progress=c.PROGRESS(on_progress),
         )
-        if self.job is not None:
+        if job is not None:
+            training.job = job.encode()
+        elif self.job is not None:
             training.job, training.folder = self._job_text()
         handle = ctypes.c_void_p()
         with _noting_interrupts(raised):
@@ -400,6 +476,15 @@ class Model:
         self.__dict__.update(state, _trained=None, description={})
         if data is not None:
             self._take_bytes(data)
+
+
+def _split(X: Any, y: Any, eval_set: tuple[Any, Any] | None) -> tuple[Any, Any, tuple[Any, Any] | None]:
+    """Takes the labels out of the data, where `y` is the name of a column."""
+    if isinstance(y, str):
+        X, y = split_target(X, y)
+    if eval_set is not None and isinstance(eval_set[1], str):
+        eval_set = split_target(*eval_set)
+    return X, y, eval_set
 
 
 def _as_labels(y: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import warnings
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -129,9 +130,57 @@ def rows_of(X: Any) -> int:
     return int(shape[0]) if shape is not None else len(X)
 
 
+def split_target(X: Any, target: str) -> tuple[Any, Any]:
+    """Returns the table without the column `target`, and the column. `X` may be a path, see loaded()."""
+    X = loaded(X)
+    module = type(X).__module__.partition(".")[0]
+    names = X.schema.names if module == "pyarrow" else list(X) if isinstance(X, Mapping) or module == "pandas" else None
+    if names is None:
+        raise ValueError(f"y is the name {target!r}, but X is an array without names; give y as an array")
+    if target not in names:
+        raise ValueError(f"X has no column {target!r}; it has {', '.join(map(str, names[:20]))}")
+    if module == "pandas":
+        return X.drop(columns=target), X[target]
+    if module == "pyarrow":
+        column = X.column(names.index(target))
+        rest = X.select([name for name in names if name != target])
+        return rest, column.to_pandas().to_numpy()
+    return {name: values for name, values in X.items() if name != target}, X[target]
+
+
+def loaded(X: Any) -> Any:
+    """Returns data as they are. Reads the Parquet or Feather file of a path, and joins the tables of an iterator."""
+    if isinstance(X, (str, os.PathLike)):
+        from . import _files
+
+        return _files.read(X)
+    if not hasattr(X, "__next__"):
+        return X
+    parts = list(X)
+    if not parts:
+        raise ValueError("X is an iterator without data; an iterator can be used once")
+    module = type(parts[0]).__module__.partition(".")[0]
+    if module == "pyarrow":
+        import pyarrow as pa
+
+        tables = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in parts]
+        return pa.concat_tables(tables)
+    if module == "pandas":
+        import pandas as pd
+
+        return pd.concat(parts, ignore_index=True)
+    if module == "scipy":
+        import scipy.sparse
+
+        return scipy.sparse.vstack(parts, format="csr")
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
 def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
     """Makes a table of a NumPy array [rows, columns], SciPy matrix, pandas DataFrame, PyArrow table or record batch,
-    or a mapping of names to arrays. Columns of an array are named `names`, otherwise x0, x1, ..."""
+    or a mapping of names to arrays, or of what loaded() makes of `X`. Columns of an array are named `names`, otherwise
+    x0, x1, ..."""
+    X = loaded(X)
     module = type(X).__module__.partition(".")[0]
     if module == "pyarrow":
         return _of_arrow(X)

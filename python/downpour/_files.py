@@ -1,0 +1,174 @@
+"""Files of tables that the programs do not read: Parquet, Feather (Arrow), and pickles of pandas. Needs PyArrow."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pathlib
+from typing import IO, Any, Iterable, Iterator, NamedTuple
+
+__all__ = ["convert", "read", "write"]
+
+_BATCH_ROWS = 65_536
+
+
+def read(path: str | os.PathLike) -> Any:
+    """Returns the table of a Parquet or Feather file, or of a folder of Parquet files, as a PyArrow table."""
+    import pyarrow as pa
+
+    batches = list(_batches(pathlib.Path(path), allow_pickle=False))
+    return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+class Converted(NamedTuple):
+    records: int
+    has_breaks: bool  # a text of a CSV file has a line break: data.quoted_newlines = true reads it
+
+
+def convert(sources: list[str | os.PathLike], out: str | os.PathLike, *, allow_pickle: bool = False) -> Converted:
+    """Writes tables as one file that the programs read.
+
+    Args:
+        sources: Parquet or Feather files, folders of Parquet files, or pickles of pandas, all with the same columns.
+        out: CSV with a header if it ends in .csv, an object per line if it ends in .jsonl; each also with .gz. Booleans
+            become 1 and 0, decimals become numbers, times become texts. A missing value is an empty cell, or no member.
+        allow_pickle: reads pickles, which can run any program.
+
+    Raises:
+        ValueError: the format of a file is not known, or its columns can't be written or differ from those of the first.
+    """
+    batches = ((source, batch) for source in sources for batch in _batches(pathlib.Path(source), allow_pickle))
+    return write(batches, pathlib.Path(out))
+
+
+def write(batches: Iterable[tuple[Any, Any]], out: pathlib.Path) -> Converted:
+    """Writes pairs of a name and a record batch, as convert() does it. The file gets its name when it is complete."""
+    kind = {".csv": _CsvLines, ".jsonl": _JsonLines}.get(pathlib.Path(out.name.removesuffix(".gz")).suffix)
+    if kind is None:
+        raise ValueError(f"{out}: the name must end in .csv, .jsonl, .csv.gz or .jsonl.gz")
+    unfinished = out.with_name(out.name + ".tmp")
+    records = 0
+    try:
+        with (gzip.open(unfinished, "wb", 6) if out.suffix == ".gz" else unfinished.open("wb")) as file:
+            lines = kind(file)
+            for source, batch in batches:
+                lines.add(batch, source)
+                records += batch.num_rows
+            lines.close()
+        unfinished.replace(out)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return Converted(records, lines.has_breaks)
+
+
+def _batches(path: pathlib.Path, allow_pickle: bool) -> Iterator[Any]:
+    """Yields the record batches of a file, without holding all of it in memory."""
+    import pyarrow as pa
+    import pyarrow.dataset as dataset
+
+    if path.is_dir():
+        yield from dataset.dataset(path, format="parquet").to_batches(batch_size=_BATCH_ROWS)
+        return
+    with path.open("rb") as file:
+        begin = file.read(6)
+    if begin.startswith(b"PAR1"):
+        yield from dataset.dataset(path, format="parquet").to_batches(batch_size=_BATCH_ROWS)
+    elif begin.startswith((b"ARROW1", b"FEA1")):
+        yield from dataset.dataset(path, format="feather").to_batches(batch_size=_BATCH_ROWS)
+    elif path.suffix in (".pkl", ".pickle") or begin.startswith(b"\x80"):
+        if not allow_pickle:
+            raise ValueError(f"{path}: a pickle can run any program; add --allow-pickle if you trust who made it")
+        import pandas as pd
+
+        frame = pd.read_pickle(path)
+        yield from pa.Table.from_pandas(frame, preserve_index=False).to_batches(max_chunksize=_BATCH_ROWS)
+    else:
+        raise ValueError(f"{path} is no Parquet file, Feather file or pickle; it begins with {begin!r}")
+
+
+def _plain(batch: Any, source: Any, lists: bool) -> Any:
+    """Returns the batch with columns of numbers, texts and, with `lists`, lists of them."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+    import pyarrow.types as kinds
+
+    def plain_type(name: str, kind: Any) -> Any:
+        if kinds.is_dictionary(kind):
+            kind = kind.value_type
+        if kinds.is_boolean(kind):
+            return pa.int8()
+        if kinds.is_decimal(kind):
+            return pa.float64()
+        if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_string(kind) or kinds.is_large_string(kind):
+            return pa.float32() if kinds.is_float16(kind) else kind
+        if kinds.is_temporal(kind) and not kinds.is_duration(kind):
+            return pa.string()
+        if lists and (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
+            return pa.list_(plain_type(name, kind.value_type))
+        hint = "" if lists else "; a list can be written to .jsonl"
+        raise ValueError(f"{source}: column `{name}` has the type {kind}, which can't be written{hint}")
+
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns):
+        column = column.cast(plain_type(name, column.type))
+        if kinds.is_floating(column.type):
+            column = compute.if_else(compute.is_nan(column), None, column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _has_breaks(table: Any) -> bool:
+    import pyarrow.compute as compute
+    import pyarrow.types as kinds
+
+    texts = [column for column in table.columns if kinds.is_string(column.type) or kinds.is_large_string(column.type)]
+    return any(compute.any(compute.match_substring_regex(column, "[\\r\\n]")).as_py() for column in texts)
+
+
+class _Lines:
+    """A file of lines, with the columns of its first batch."""
+
+    def __init__(self, file: IO[bytes]):
+        self.file = file
+        self.names: list[str] | None = None
+        self.has_breaks = False  # a cell has a line break
+
+    def check(self, batch: Any, source: Any) -> None:
+        if self.names is None:
+            self.names = batch.schema.names
+        if batch.schema.names != self.names:
+            raise ValueError(f"{source} has the columns {', '.join(batch.schema.names)}, but the first file has "
+                             f"{', '.join(self.names)}: convert them apart")
+
+
+class _CsvLines(_Lines):
+    _writer: Any = None
+
+    def add(self, batch: Any, source: Any) -> None:
+        import pyarrow as pa
+        import pyarrow.csv as csv
+
+        self.check(batch, source)
+        plain = pa.Table.from_batches([_plain(batch, source, lists=False)])
+        if self._writer is None:
+            self._schema = plain.schema
+            self._writer = csv.CSVWriter(self.file, plain.schema)
+        self.has_breaks = self.has_breaks or _has_breaks(plain)
+        self._writer.write_table(plain.cast(self._schema))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _JsonLines(_Lines):
+    def add(self, batch: Any, source: Any) -> None:
+        self.check(batch, source)
+        plain = _plain(batch, source, lists=True)
+        lines = [json.dumps({name: value for name, value in row.items() if value is not None and value == value})
+                 for row in plain.to_pylist()]
+        self.file.write("".join(line + "\n" for line in lines).encode())
+
+    def close(self) -> None:
+        pass

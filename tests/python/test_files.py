@@ -1,0 +1,166 @@
+"""Files: Parquet and Feather tables, converted for the programs and read by Model, and training with processes."""
+
+import decimal
+import json
+import pathlib
+import subprocess
+import sys
+
+import downpour as dp
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as parquet
+import pytest
+
+from downpour import _files
+
+
+def animals(rows=2000, seed=1):
+    rng = np.random.default_rng(seed)
+    size, grey = rng.uniform(0, 10, rows), rng.random(rows) < 0.5
+    kind = np.where(size > 6, "horse", np.where(grey, "mouse", "fox"))
+    return pd.DataFrame({"size": size, "colour": np.where(grey, "grey", "brown"), "kind": kind})
+
+
+def convert(*arguments, status=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "downpour", "convert", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_values_of_a_csv_file_are_those_of_the_table(tmp_path):
+    table = pa.table({
+        "text": pa.array(["a", None, 'with "quotes", and comma', "ü"]),
+        "category": pa.array(["x", "y", None, "x"]).dictionary_encode(),
+        "number": pa.array([1.5, float("nan"), None, 1e-30]),
+        "single": pa.array([0.1, 2.0, -3.25, None], pa.float32()),
+        "count": pa.array([1, -5, None, 2**40]),
+        "flag": pa.array([True, False, None, True]),
+        "price": pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("-3.50"), decimal.Decimal("0.01")]),
+        "day": pa.array([0, 1, None, 20000], pa.date32()),
+    })
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=2)
+    feather.write_feather(table, str(tmp_path / "t.feather"))
+    assert "4 records" in convert(tmp_path / "t.parquet", "--out", tmp_path / "t.csv")
+    read = pd.read_csv(tmp_path / "t.csv", keep_default_na=False, na_values=[""])
+    assert list(read.columns) == table.schema.names
+    assert read.text.tolist()[2:] == ['with "quotes", and comma', "ü"] and pd.isna(read.text[1])
+    np.testing.assert_array_equal(read.number, [1.5, np.nan, np.nan, 1e-30])
+    np.testing.assert_array_equal(read.single.astype(np.float32), np.float32([0.1, 2, -3.25, np.nan]))
+    assert read["count"].tolist()[3] == 2**40 and pd.isna(read["count"][2])
+    np.testing.assert_array_equal(read.flag, [1, 0, np.nan, 1])
+    np.testing.assert_array_equal(read.price, [1.25, np.nan, -3.5, 0.01])
+    assert read.day.tolist()[3] == "2024-10-04"
+    convert(tmp_path / "t.feather", "--out", tmp_path / "f.csv")
+    assert (tmp_path / "f.csv").read_bytes() == (tmp_path / "t.csv").read_bytes()
+    convert(tmp_path / "t.parquet", "--out", tmp_path / "t.jsonl.gz")
+    lines = pd.read_json(tmp_path / "t.jsonl.gz", lines=True)
+    assert len(lines) == 4 and lines["count"].tolist()[3] == 2**40
+
+
+def test_files_that_cannot_be_converted(tmp_path):
+    frame = animals(10)
+    frame.to_pickle(tmp_path / "a.pkl")
+    assert "--allow-pickle" in convert(tmp_path / "a.pkl", "--out", tmp_path / "a.csv", status=65)
+    convert(tmp_path / "a.pkl", "--out", tmp_path / "a.csv", "--allow-pickle")
+    assert len(pd.read_csv(tmp_path / "a.csv")) == 10
+    parquet.write_table(pa.table({"words": [["a", "b"], ["c"]]}), tmp_path / "lists.parquet")
+    message = convert(tmp_path / "lists.parquet", "--out", tmp_path / "l.csv", status=65)
+    assert "column `words`" in message and ".jsonl" in message
+    assert not (tmp_path / "l.csv").exists() and not (tmp_path / "l.csv.tmp").exists()
+    convert(tmp_path / "lists.parquet", "--out", tmp_path / "l.jsonl")
+    assert json.loads((tmp_path / "l.jsonl").read_text().splitlines()[0]) == {"words": ["a", "b"]}
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert "convert them apart" in convert(
+        tmp_path / "a.parquet", tmp_path / "lists.parquet", "--out", tmp_path / "x.jsonl", status=65)
+    (tmp_path / "t.txt").write_text("hello")
+    assert "begins with b'hello'" in convert(tmp_path / "t.txt", "--out", tmp_path / "t.csv", status=65)
+    assert "must end in .csv" in convert(tmp_path / "a.parquet", "--out", tmp_path / "t.xls", status=65)
+    texts = pa.table({"t": ["two\nlines", "one"], "y": [1, 2]})
+    parquet.write_table(texts, tmp_path / "texts.parquet")
+    assert "data.quoted_newlines=true" in convert(tmp_path / "texts.parquet", "--out", tmp_path / "texts.csv")
+
+
+def test_a_program_names_the_command_that_converts(tmp_path):
+    animals(100).to_parquet(tmp_path / "a.parquet")
+    done = subprocess.run(
+        [sys.executable, "-m", "downpour", "train", str(tmp_path / "a.parquet")], capture_output=True, text=True)
+    assert done.returncode == 65 and "is a Parquet file" in done.stderr
+    assert "python -m downpour convert" in done.stderr.replace("\n  ", " ")
+
+
+def test_every_source_of_a_model_gives_the_same_bits(tmp_path):
+    frame = animals()
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(arrow, tmp_path / "a.parquet", row_group_size=300)
+    wanted = dp.Model(epochs=3).fit(frame.drop(columns="kind"), frame.kind).predict_raw(frame)
+    sources = {
+        "name": frame, "arrow": arrow, "path": tmp_path / "a.parquet",
+        "mapping": {name: frame[name].to_numpy() for name in frame},
+        "parts of pandas": (frame[i:i + 500] for i in range(0, len(frame), 500)),
+        "parts of arrow": iter(arrow.to_batches(max_chunksize=700)),
+    }
+    for name, source in sources.items():
+        model = dp.Model(epochs=3).fit(source, "kind")
+        np.testing.assert_array_equal(model.predict_raw(frame), wanted, err_msg=name)
+    np.testing.assert_array_equal(model.predict_raw(tmp_path / "a.parquet"), wanted)
+    with pytest.raises(ValueError, match="has no column 'sort'"):
+        dp.Model().fit(frame, "sort")
+    with pytest.raises(ValueError, match="without names"):
+        dp.Model().fit(frame[["size"]].to_numpy(), "kind")
+    evaluated = dp.Model(epochs=3).fit(frame, "kind", eval_set=(tmp_path / "a.parquet", "kind"))
+    assert evaluated.history[0]["eval"]
+
+
+def test_partial_fit_continues_where_the_last_call_ended():
+    frame = animals(6000)
+    parts = [frame[i:i + 1000] for i in range(0, 5000, 1000)]
+    test = frame[5000:]
+    model, errors = dp.Model(learning_rate=0.01), []
+    for part in parts:
+        model.partial_fit(part, "kind", epochs=2)
+        proba = model.predict_proba(test)
+        errors.append(-np.log(proba[np.arange(1000), np.searchsorted(model.classes, test.kind)] + 1e-9).mean())
+    assert errors[-1] < errors[0] * 0.7, errors
+    assert model.classes.tolist() == ["fox", "horse", "mouse"]
+    with pytest.raises(ValueError, match="'cat', which is none of the classes"):
+        model.partial_fit(test.assign(kind="cat"), "kind")
+    with pytest.raises(ValueError, match="had no sample_weight"):
+        model.partial_fit(test, "kind", sample_weight=np.ones(1000))
+
+
+def test_partial_fit_of_numbers_weights_and_classes_that_come_later():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (4000, 3)).astype(np.float32)
+    model = dp.Model()
+    for i in range(0, 4000, 1000):
+        model.partial_fit(X[i:i + 1000], X[i:i + 1000, 0] * 3 + 1, sample_weight=np.ones(1000), epochs=5)
+    assert np.abs(model.predict(X) - (X[:, 0] * 3 + 1)).mean() < 0.1
+    labels = np.where(X[:, 0] > 0.5, "high", np.where(X[:, 0] > 0, "middle", "low"))
+    first = labels != "high"
+    late = dp.Model().partial_fit(X[first], labels[first], classes=["high", "low", "middle"])
+    assert late.predict_proba(X).shape == (4000, 3)
+    for _ in range(4):
+        late.partial_fit(X, labels, epochs=5)
+    assert (late.predict(X) == labels).mean() > 0.95
+
+
+def test_training_with_processes(tmp_path):
+    frame = animals(3000)
+    events = []
+    model = dp.train(data=frame, ps=2, workers=2, run_dir=tmp_path / "run", settings={"model.target": "kind", "train.epochs": 5},
+                     callbacks=[lambda event: events.append(event["event"]) and None])
+    assert all(account["read"] == account["applied"] + account["filtered"] for account in model.summary["accounts"])
+    assert "eval" in events and "start" in events
+    assert (model.predict(frame) == frame.kind).mean() > 0.95
+    again = dp.train(data=frame, run_dir=tmp_path / "run2", settings={"model.target": "kind", "train.epochs": 5000},
+                     callbacks=[lambda event: event["event"] == "eval"])
+    assert len(again.summary["accounts"]) < 5000
+    with pytest.raises(dp.DownpourError, match="epoch") as raised:
+        dp.train(data=frame, run_dir=tmp_path / "run3", settings={"train.epoch": 2})
+    assert raised.value.code == 78 and raised.value.hint
+    with pytest.raises(ValueError, match="run_dir"):
+        dp.train(data=frame)
