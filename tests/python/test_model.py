@@ -140,7 +140,7 @@ def test_evaluation_data_stop_the_training():
     model = dp.Model(epochs=500).fit(frame, y, eval_set=(held_out, held_out_y))
     assert len(model.history) < 500
     assert "auc" in model.history[0]["eval"]
-    with pytest.raises(ValueError, match="'maybe', which y does not have"):
+    with pytest.raises(ValueError, match="'maybe', which is none of the classes"):
         dp.Model().fit(frame, np.array(["no", "yes"])[y], eval_set=(held_out, ["maybe"] * 1000))
 
 
