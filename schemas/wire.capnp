@@ -435,8 +435,14 @@ struct Staged {
 struct Commit {
   step @0 :UInt64;              # required
   parts @1 :List(StepPart);     # ascending by replica
+  measure @2 :Bool;             # true: asks for the norms of the sum, and changes nothing
+  factors @3 :List(Float32);    # of the sum: one, or one of each variable; empty: all are 1
 }
-struct Committed { step @0 :UInt64; }  # required
+struct Committed {              # values frame: the squared norms, float64, by partition and group
+  step @0 :UInt64;              # required
+  measured @1 :Bool;            # true: answers `measure`; false: the step is applied
+  partitions @2 :List(UInt32);  # of the norms, ascending
+}
 
 # ---- reading in another process (kinds 30 to 35)
 

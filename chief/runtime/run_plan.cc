@@ -260,6 +260,21 @@ Result<void> check_step_memory(const Job& job, const std::vector<TableSpec>& tab
       "set it to 0, lower train.replicas, or raise cluster.ps or cluster.ps_memory", "DP-2106"};
 }
 
+/// With a limit on the norm of each variable, a ps core reports the norms of its partitions in one
+/// message. Checks that they fit, also if one core owns all partitions.
+Result<void> check_norms(const Job& job, const std::vector<TableSpec>& tables) {
+  if (!job.train.replicas || job.train.sync_every || job.clip.norm == 0) return {};
+  uint64_t variables = 0;
+  for (const TableSpec& table : tables) variables += table.table_variables.size();
+  const uint64_t most = wire::kFrameBytesMax / sizeof(double) / job.partitions;
+  if (variables <= most) return {};
+  return Error{ErrorCode::kConfig,
+               str("a synchronous job with ", job.partitions, " partitions limits the norms of at ",
+                   "most ", most, " variables, but this one has ", variables),
+               "optimizer.clip.norm", "set optimizer.clip.global_norm, or lower partitions",
+               "DP-2106"};
+}
+
 }  // namespace
 
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
@@ -268,7 +283,10 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   DP_TRY_VOID(data::note_vocabularies(out.job.data));
   DP_TRY(const auto graph, model::Graph::build(job));
   out.tables = graph->tables();
-  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_step_memory(job, out.tables));
+  if (mode == wire::Purpose::kTrain) {
+    DP_TRY_VOID(check_step_memory(job, out.tables));
+    DP_TRY_VOID(check_norms(job, out.tables));
+  }
   DP_TRY_VOID(data::check_filter(job.data));
   // eval and predict read one source, which takes the place of the evaluation data.
   if (mode == wire::Purpose::kTrain || job.eval.source.empty()) {

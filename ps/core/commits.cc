@@ -85,6 +85,7 @@ void Commits::report(Turn& turn) const {
 
 void Commits::clear() {
   stage_.clear();
+  measured_.reset();
   waiting_.reset();
   last_ = {};
   expected_ = 0;
@@ -92,6 +93,7 @@ void Commits::clear() {
 
 void Commits::on_markers() {
   if (!enabled()) return;
+  measured_.reset();
   const QuarantineMarkers& markers = partitions_.markers();
   stage_.keep([&](const StagedReplica& staged) {
     bool agrees = true;
@@ -106,6 +108,7 @@ void Commits::on_markers() {
 void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
   const uint64_t next = next_step();
   const bool applied = none(partitions_.owned()) || commit.step + 1 == next;
+  if (applied && commit.measure) return;  // a late copy
   if (applied && last_.step == commit.step && last_ != commit) {
     // After a rollback the step may have other batches than in a Commit from before.
     if (envelope.view < partitions_.ownership_generation_max()) return;
@@ -121,6 +124,7 @@ void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& comm
   if (envelope.view != session_.view().id || commit.step != next || !applies(commit)) {
     return;
   }
+  if (commit.measure) return measure(envelope, commit, turn);
   if (saving_.waits()) {
     waiting_ = {envelope, commit};
     return;
@@ -143,16 +147,38 @@ bool Commits::applies(const wire::Commit& commit) const {
   });
 }
 
+/// Returns what is staged for the parts of a step.
+std::vector<const StagedReplica*> Commits::replicas_of(const wire::Commit& commit) const {
+  std::vector<const StagedReplica*> replicas;
+  for (const wire::StepPart& part : commit.parts) replicas.push_back(stage_.find(part.replica));
+  return replicas;
+}
+
+/// Adds and divides the gradients of a step.
+const Piece& Commits::sum_of(const std::vector<const StagedReplica*>& replicas) {
+  double divisor = 0;
+  for (const StagedReplica* staged : replicas)
+    divisor += divisor_of(config_.steps->divisor, *staged);
+  return sum_.of(replicas, divisor, config_.steps->clip_value);
+}
+
+void Commits::measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
+  const Bits& owned = partitions_.owned();
+  if (measured_ != commit.parts) sum_of(replicas_of(commit));
+  measured_ = commit.parts;
+  wire::Committed answer{.step = commit.step, .measured = true, .partitions = {}};
+  for_each(owned, [&](PartitionId p) { answer.partitions.push_back(p); });
+  turn.send(kChiefPeer, envelope.request, std::move(answer),
+            Bytes::of(sum_.squares(owned, config_.steps->clip_groups)));
+}
+
 void Commits::apply(const wire::Commit& commit, Turn& turn) {
   const Bits& owned = partitions_.owned();
-  std::vector<const StagedReplica*> replicas;
-  double divisor = 0;
-  for (const wire::StepPart& part : commit.parts) {
-    replicas.push_back(stage_.find(part.replica));
-    const StagedReplica& staged = *replicas.back();
-    divisor += divisor_of(config_.steps->divisor, staged);
-  }
-  const Piece& sum = sum_.of(replicas, divisor, config_.steps->clip_value);
+  const std::vector<const StagedReplica*> replicas = replicas_of(commit);
+  const bool summed = measured_ == commit.parts;
+  measured_.reset();
+  const Piece& sum = summed ? sum_.piece() : sum_of(replicas);
+  sum_.scale(commit.factors);
   if (Result<void> room = memory_.make_room({sum}); !room) {
     return stats_.keep_failure(room);
   }

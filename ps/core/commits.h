@@ -60,6 +60,7 @@ class Commits {
   /// step. A step for which something is missing
   /// is ignored: the chief repeats the request, or returns all partitions to a checkpoint. While
   /// partitions are copied for a checkpoint, the step waits, so that all images are of one step.
+  /// A request that only measures is answered with the norms of the step's sum.
   void on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   /// Applies the step that waited for a checkpoint. Called after each copy.
   void continue_after_copy(Turn& turn);
@@ -77,6 +78,9 @@ class Commits {
  private:
   uint64_t next_step() const;
   bool applies(const wire::Commit& commit) const;
+  std::vector<const StagedReplica*> replicas_of(const wire::Commit& commit) const;
+  const Piece& sum_of(const std::vector<const StagedReplica*>& replicas);
+  void measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   void apply(const wire::Commit& commit, Turn& turn);
   void leave_out(const StagedReplica& staged, Turn& turn) const;
 
@@ -88,6 +92,8 @@ class Commits {
   PsStats& stats_;
   StepStage stage_;
   StepSum sum_;
+  /// The step that was measured: `sum_` has its sum. Void when the parts may have changed.
+  std::optional<std::vector<wire::StepPart>> measured_;
   wire::Commit last_;    // the newest one that was applied; step 0: none
   size_t expected_ = 0;  // a report is due when so many batches are complete
   /// A commit that waits for the copies of a checkpoint.

@@ -71,6 +71,13 @@ enum class StepDivisor : uint8_t {
   kRecords,  // their number: the gradients are changes of replicas that have trained alone
 };
 
+/// The groups of variables whose gradients have a limited norm.
+enum class ClipGroups : uint8_t {
+  kNone,       // no norm is limited
+  kAll,        // one group of all variables
+  kVariables,  // one of each variable, in the order of the tables
+};
+
 /// Synchronous training: a step applies one batch of each replica.
 struct StepRules {
   uint32_t replicas = 1;
@@ -78,6 +85,7 @@ struct StepRules {
   bool in_turn = true;   // shard s belongs to replica s modulo `replicas`; otherwise as leased
   StepDivisor divisor = StepDivisor::kNone;
   float clip_value = 0;  // limits each element of the divided sum; 0: no limit
+  ClipGroups clip_groups = ClipGroups::kNone;
   /// Returns the number under which the batch of a push is staged: of its replica. With backups it
   /// is the shard, because a shard may pass to another replica: two workers that compute the same
   /// batch then stage it once.

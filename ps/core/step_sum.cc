@@ -1,8 +1,10 @@
 #include "ps/core/step_sum.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "shared/base/hash.h"
 
@@ -105,6 +107,69 @@ void StepSum::add_runs(const TableSpec& spec, float factor, float clip_value) {
       if (sum < -clip_value) sum = -clip_value;
     }
   }
+}
+
+std::vector<double> StepSum::squares(const Bits& owned, ClipGroups groups) {
+  const auto bits = uint32_t(std::countr_zero(partitions_.count()));
+  const bool each = groups == ClipGroups::kVariables;
+  const size_t count = each ? variables_before(TableId(partitions_.table_count())) : 1;
+  std::vector<double*> sums_of(partitions_.count(), nullptr);
+  std::vector<double> sums(count * ps::count(owned));
+  double* next = sums.data();
+  for_each(owned, [&](PartitionId p) { sums_of[raw(p)] = std::exchange(next, next + count); });
+  std::vector<std::pair<uint64_t, uint32_t>> ascending;  // keys and their places
+  std::vector<const float*> rows;                        // by place
+  const uint64_t* keys = keys_.data();
+  const float* values = values_.data();
+  for (const wire::Section& section : sections_) {
+    const TableSpec& spec = partitions_.spec(section.table);
+    ascending.clear();
+    for (uint32_t place = 0; place < section.keys; ++place)
+      ascending.emplace_back(keys[place], place);
+    std::ranges::sort(ascending);
+    rows.resize(section.keys);
+    for (size_t v = 0; v < spec.table_variables.size(); ++v) {
+      for (uint32_t place = 0; place < section.keys; ++place) {
+        rows[place] = values;
+        values += spec.row_floats(v, keys[place]);
+      }
+      const size_t group = each ? variables_before(section.table) + v : 0;
+      for (const auto& [key, place] : ascending) {
+        double& sum = sums_of[raw(partition_of(row_hash(section.table, key), bits))][group];
+        for (const float g : std::span(rows[place], spec.row_floats(v, key)))
+          sum += double(g) * double(g);
+      }
+    }
+    keys += section.keys;
+  }
+  return sums;
+}
+
+void StepSum::scale(const std::vector<float>& factors) {
+  if (factors.empty()) return;
+  const uint64_t* keys = keys_.data();
+  float* values = values_.data();
+  for (const wire::Section& section : sections_) {
+    const TableSpec& spec = partitions_.spec(section.table);
+    const size_t first = variables_before(section.table);
+    for (size_t v = 0; v < spec.table_variables.size(); ++v) {
+      const float factor = factors[std::min(first + v, factors.size() - 1)];
+      for (uint32_t place = 0; place < section.keys; ++place) {
+        const uint32_t floats = spec.row_floats(v, keys[place]);
+        for (float& g : std::span(values, floats)) g *= factor;
+        values += floats;
+      }
+    }
+    keys += section.keys;
+  }
+}
+
+/// Returns the number of variables in the tables before this one.
+size_t StepSum::variables_before(TableId table) const {
+  size_t count = 0;
+  for (uint32_t t = 0; t < raw(table); ++t)
+    count += partitions_.spec(TableId(t)).table_variables.size();
+  return count;
 }
 
 uint32_t StepSum::place_of(uint64_t key, uint32_t row) {

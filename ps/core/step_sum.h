@@ -23,6 +23,13 @@ class StepSum {
   /// payload with each key once; it is valid until the next call.
   const Piece& of(const std::vector<const StagedReplica*>& replicas, double divisor,
                   float clip_value);
+  /// Returns the newest sum again.
+  const Piece& piece() const { return sum_; }
+  /// Returns the squared norms of the sum: by partition of `owned`, then by group. They do not
+  /// depend on which other partitions the core owns.
+  std::vector<double> squares(const Bits& owned, ClipGroups groups);
+  /// Multiplies the sum by these factors: one for all variables, or one for each.
+  void scale(const std::vector<float>& factors);
 
  private:
   /// The keys of one section of one payload, with their places among the unique keys.
@@ -35,6 +42,7 @@ class StepSum {
   };
   void collect(TableId table, const StagedPush& push, const StagedPush::Payload& payload);
   void add_runs(const TableSpec& spec, float factor, float clip_value);
+  size_t variables_before(TableId table) const;
   uint32_t place_of(uint64_t key, uint32_t row);
   void grow_index();
   size_t first_slot(uint64_t key) const;

@@ -36,7 +36,11 @@ std::optional<StepRules> steps_of(const Job& job) {
                    .divisor = local  ? StepDivisor::kRecords
                               : mean ? StepDivisor::kWeight
                                      : StepDivisor::kNone,
-                   .clip_value = local ? 0 : job.clip.value};
+                   .clip_value = local ? 0 : job.clip.value,
+                   .clip_groups = local                      ? ClipGroups::kNone
+                                  : job.clip.norm > 0        ? ClipGroups::kVariables
+                                  : job.clip.global_norm > 0 ? ClipGroups::kAll
+                                                             : ClipGroups::kNone};
 }
 
 }  // namespace

@@ -218,10 +218,10 @@ Result<void> check_mode(const Job& job) {
   DP_TRY_VOID(check_keys_of_mode(train));
   if (traits_of(train.mode).has_replicas) {
     DP_TRY_VOID(check_sync(job));
-    if ((job.clip.norm > 0 || job.clip.global_norm > 0) && !train.sync_every)
-      return wrong("a synchronous job clips gradients only by value in this version",
+    if ((job.clip.norm > 0 || job.clip.global_norm > 0) && train.backups > 0)
+      return wrong("with backups the gradients of a step are clipped only by value",
                    job.clip.norm > 0 ? "optimizer.clip.norm" : "optimizer.clip.global_norm",
-                   "set optimizer.clip.value instead, or set train.mode = \"async\"");
+                   "set optimizer.clip.value instead, or set train.backups = 0");
   }
   DP_TRY_VOID(check_rounds(job));
   if (traits_of(train.mode).has_staleness && cluster.input_workers > 0) {

@@ -36,6 +36,7 @@ Result<void> check_payloads(const Message& message) {
     const bool has_values = std::holds_alternative<PullReply>(message.body) ||
                             std::holds_alternative<PredictReport>(message.body) ||
                             std::holds_alternative<Frozen>(message.body) ||
+                            std::holds_alternative<Committed>(message.body) ||
                             std::holds_alternative<Adopt>(message.body) ||
                             std::holds_alternative<ReadBatch>(message.body);
     if (keys > 0) return malformed("an unexpected keys frame");

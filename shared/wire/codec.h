@@ -22,6 +22,7 @@ constexpr uint32_t kFilesMax = 65536;
 constexpr uint32_t kShardsMax = 1U << 24;  // shards that the files of a Welcome are cut into
 constexpr uint32_t kLeasesMax = 4096;
 constexpr uint32_t kStepPartsMax = 1024;  // replicas
+constexpr uint32_t kFactorsMax = 65536;   // variables
 constexpr uint32_t kOutputsMax = 1024;
 constexpr uint32_t kBucketsMax = 65536;  // of an AUC histogram or a staleness histogram
 constexpr uint32_t kClassesMax = 65536;

@@ -150,13 +150,19 @@ struct Staged {
 };
 /// Chief -> ps core: apply the sum of exactly these parts as one step, at all partitions. Answered
 /// by Committed, also if the step is already applied. Not answered by a core that cannot apply it.
+/// If the norm of the gradients is limited, a request for the norms of the sum comes first.
 struct Commit {
   uint64_t step = 0;
   std::vector<StepPart> parts;  // ascending by replica
+  bool measure = false;         // answer with the norms, and apply nothing
+  std::vector<float> factors;   // of the sum: one, or one of each variable; empty: all are 1
   bool operator==(const Commit&) const = default;
 };
+/// The squared norms are doubles in the values frame: by partition, then by group of variables.
 struct Committed {
   uint64_t step = 0;
+  bool measured = false;                // answers Commit::measure; otherwise the step is applied
+  std::vector<PartitionId> partitions;  // of the norms, ascending
   bool operator==(const Committed&) const = default;
 };
 

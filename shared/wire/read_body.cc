@@ -228,11 +228,16 @@ void read(schema::Staged::Reader in, Staged& out, Checks& checks) {
 
 void read(schema::Commit::Reader in, Commit& out, Checks& checks) {
   read_step(in.getStep(), in.getParts(), out, checks);
+  out.measure = in.getMeasure();
+  read_words(in.getFactors(), kFactorsMax, "too many factors", out.factors, checks);
 }
 
 void read(schema::Committed::Reader in, Committed& out, Checks& checks) {
   out.step = in.getStep();
   checks.require(out.step != 0, "step is missing");
+  out.measured = in.getMeasured();
+  read_list(in.getPartitions(), kPartitionsMax, "too many partitions", out.partitions, checks,
+            [&](uint32_t from, PartitionId& to) { to = read_partition(from, checks); });
 }
 
 void read(schema::EvalReport::Reader in, EvalReport& out, Checks& checks) {

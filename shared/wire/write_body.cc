@@ -191,9 +191,19 @@ void write_step(const auto& in, auto out) {
 
 void write(const Staged& in, schema::Staged::Builder out) { write_step(in, out); }
 
-void write(const Commit& in, schema::Commit::Builder out) { write_step(in, out); }
+void write(const Commit& in, schema::Commit::Builder out) {
+  write_step(in, out);
+  out.setMeasure(in.measure);
+  write_words(in.factors, [&](uint32_t n) { return out.initFactors(n); });
+}
 
-void write(const Committed& in, schema::Committed::Builder out) { out.setStep(in.step); }
+void write(const Committed& in, schema::Committed::Builder out) {
+  out.setStep(in.step);
+  out.setMeasured(in.measured);
+  if (in.partitions.empty()) return;
+  auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
+  for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
+}
 
 void write(const EvalReport& in, schema::EvalReport::Builder out) {
   write(in.lease, out.initLease());

@@ -45,7 +45,8 @@ void write_data(const ScratchDir& dir) {
 
 /// Trains with these flags, and returns the predictions.
 std::string predictions(const ScratchDir& dir, const std::string& run,
-                        const std::vector<std::string>& flags, const std::string& kills = {}) {
+                        const std::vector<std::string>& flags, const std::string& kills = {},
+                        const std::string& mode = "mode = \"sync\", replicas = 4") {
   dir.write(run + ".toml",
             "run_dir = \"" + run + "\"\npartitions = 16\n" +
                 "data = { source = \"data.csv\", shard_records = 500 }\n"
@@ -53,8 +54,8 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
                 "dropout = 0.1 }\n"
                 "optimizer = { type = \"adam\", schedule = { type = \"cosine\", "
                 "warmup_steps = 4, decay_steps = 40, end = 0.1 } }\n"
-                "train = { mode = \"sync\", replicas = 4, batch_size = 125, epochs = 3, "
-                "checkpoint = { every = 8 } }\n");
+                "train = { " +
+                mode + ", batch_size = 125, epochs = 3, checkpoint = { every = 8 } }\n");
   std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--quiet"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   Program train("downpour", arguments, dir.path());
@@ -215,6 +216,50 @@ TEST_CASE(
   CHECK(clipped("three", {"--ps", "2", "--workers", "3"}) == alone);
   CHECK(clipped("large", {}, "100") != alone);
   CHECK(clipped("large", {}, "100") == predictions(dir, "unlimited", {"--epochs", "1"}));
+}
+
+TEST_CASE("the norm of a step's gradients is limited alike for any number of processes",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  for (const std::string key : {"norm", "global_norm"}) {
+    CAPTURE(key);
+    const auto limited = [&](const std::string& run, std::vector<std::string> flags,
+                             const std::string& kills = {}) {
+      flags.insert(flags.end(), {"--set", "optimizer.clip." + key + "=0.02", "--epochs", "1"});
+      return predictions(dir, key + run, flags, kills);
+    };
+    const std::string alone = limited("-alone", {});
+    REQUIRE(alone.size() > size_t{kRecords});
+    CHECK(limited("-two", {"--ps", "2", "--workers", "1"}) == alone);
+    CHECK(limited("-three", {"--ps", "3", "--set", "cluster.ps_threads=2", "--workers", "3"}) ==
+          alone);
+    CHECK(limited("-ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+    CHECK(predictions(dir, key + "-large",
+                      {"--epochs", "1", "--set", "optimizer.clip." + key + "=1000"}) ==
+          predictions(dir, key + "-unlimited", {"--epochs", "1"}));
+    CHECK(predictions(dir, key + "-unlimited", {"--epochs", "1"}) != alone);
+  }
+}
+
+TEST_CASE("one replica whose gradients are limited trains like one asynchronous worker",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  for (const std::string clip : {"value=0.001", "norm=0.02", "global_norm=0.02"}) {
+    CAPTURE(clip);
+    const std::vector<std::string> flags = {"--ps",     "2", "--workers", "1",
+                                            "--epochs", "1", "--set",     "optimizer.clip." + clip};
+    std::istringstream sync(
+        predictions(dir, clip + "-sync", flags, {}, "mode = \"sync\", replicas = 1"));
+    std::istringstream async(predictions(dir, clip + "-async", flags, {}, "in_flight = 1"));
+    double largest = 0;
+    size_t count = 0;
+    for (double a = 0, b = 0; sync >> a && async >> b; ++count)
+      largest = std::max(largest, std::abs(a - b));
+    CHECK(count == size_t{kRecords});
+    CHECK(largest < 1e-5);
+  }
 }
 
 TEST_CASE("each replica reads its own files, records or copy, with any number of processes",

@@ -97,11 +97,13 @@ Result<Job> make_counter_job(const JobSize& size) {
     }
     return text;
   };
-  return make_built_in_job(size,
-                           {.name = "counter",
-                            .format = "libsvm",
-                            .model = str(kCounterModel, "learning_rate = ", kCounterRate, '\n'),
-                            .records = records});
+  const std::string clip =
+      size.global_norm > 0 ? str("clip = { global_norm = ", size.global_norm, " }\n") : "";
+  return make_built_in_job(
+      size, {.name = "counter",
+             .format = "libsvm",
+             .model = str(kCounterModel, "learning_rate = ", kCounterRate, '\n', clip),
+             .records = records});
 }
 
 }  // namespace downpour::sim

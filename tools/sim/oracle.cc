@@ -369,6 +369,12 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
       oracle.batches_[use.batch].rows.emplace_back(row.partition, uint32_t(partition.size()));
     partition.push_back(std::move(row));
   }
+  if (job.clip.given()) {
+    if (oracle.steps_.empty() || oracle.averages_ || oracle.order_matters_ || job.clip.value > 0 ||
+        job.clip.norm > 0)
+      return wrong("its gradients are limited in another way than by the norm of a step");
+    oracle.limit_norms(double(job.clip.global_norm));
+  }
   for (uint32_t place = 0; place < options.eval_ranges.size(); ++place) {
     const auto count = [&](const downpour::Batch& batch) -> Result<void> {
       DP_TRY(const Losses losses, losses_of(job, *graph, batch));
@@ -393,6 +399,25 @@ void Oracle::find_steps(const TrainSpec& train,
       batch.share = batch.records / records;
     }
   }
+}
+
+/// Computes the factors that limit the norm of each step's gradients.
+void Oracle::limit_norms(double most) {
+  std::vector<double> squares(steps_.size());
+  for (const std::vector<Row>& rows : by_partition_) {
+    for (const Row& row : rows) {
+      std::map<uint64_t, std::vector<double>> sums;  // by step
+      for (const Use& use : row.uses) {
+        std::vector<double>& sum = sums[batches_[use.batch].step];
+        sum.resize(use.gradient.size());
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += use.gradient[i];
+      }
+      for (const auto& [step, sum] : sums)
+        for (const double g : sum)
+          if (step > 0) squares[step - 1] += g * g;
+    }
+  }
+  for (const double square : squares) factors_.push_back(std::min(1.0, most / std::sqrt(square)));
 }
 
 uint32_t Oracle::number_of(BatchId batch) const {
@@ -433,8 +458,9 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
         double sum = 0;
         for (size_t use = s; use < end; ++use) {
           const Use& of = *steps[use].use;
-          sum += of.gradient[gradient + i] *
-                 (averages_ ? m.local_rate * batches_[of.batch].share : 1.0);
+          const Batch& batch = batches_[of.batch];
+          sum += of.gradient[gradient + i] * (averages_ ? m.local_rate * batch.share : 1.0) *
+                 (factors_.empty() || batch.step == 0 ? 1.0 : factors_[batch.step - 1]);
         }
         apply(m, rate, sum, &out[stored], i);
       }

@@ -21,10 +21,10 @@ namespace downpour::sim {
 using StepOf = std::function<uint64_t(uint32_t batch)>;
 
 /// Supports the layers `embedding` (pool "sum"), `linear` and `add`, squared losses summed over a
-/// batch, SGD and Adam, and in mode "local" replicas with SGD and an outer SGD or momentum. Targets
-/// must be so large that float32 rounds each prediction away. All variables must start at 0. The
-/// oracle reads the data as workers do. It computes gradients and optimizers with its own code, in
-/// double precision.
+/// batch, SGD and Adam, and in mode "local" replicas with SGD and an outer SGD or momentum. In mode
+/// "sync" with SGD it also supports `global_norm` of `optimizer.clip`. Targets must be so large
+/// that float32 rounds each prediction away. All variables must start at 0. The oracle reads the
+/// data as workers do. It computes gradients and optimizers with its own code, in double precision.
 class Oracle {
  public:
   /// A variable of a table. A row stores it as [weights][slot 0][slot 1].
@@ -87,6 +87,7 @@ class Oracle {
 
  private:
   void find_steps(const TrainSpec& train, const std::function<uint32_t(ShardId)>& replica_of);
+  void limit_norms(double most);
 
   std::vector<std::vector<Row>> by_partition_;
   std::vector<Batch> batches_;
@@ -95,6 +96,7 @@ class Oracle {
   std::vector<std::string> names_;                           // per table
   std::vector<OutputSums> evaluation_;
   std::vector<std::vector<wire::StepPart>> steps_;
+  std::vector<double> factors_;  // of each step, by optimizer.clip.global_norm; empty: all are 1
   uint64_t records_ = 0;
   uint32_t epochs_ = 0;
   bool order_matters_ = false;

@@ -228,6 +228,17 @@ const std::array kProfiles = {
                       "join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,"
                       "drop=0.5%,ends",
             .defences = kLostCommits},
+    Profile{.name = "sync-norms",
+            .says = "as lost-commits, with steps whose gradients have a limited norm",
+            .size = {.shards = 24,
+                     .checkpoint_steps = 12,
+                     .replicas = 6,
+                     .global_norm = uint64_t{1} << 33},  // the norm of 16 records
+            .faults = "ps.Commit:lose=8%,ps.Commit:repeat=8%,chief.Staged:lose=5%,"
+                      "chief.Committed:lose=5%,chief.Committed:repeat=8%,kill-worker=2s,"
+                      "kill-ps=4s,zombie-worker=1s,deaf=2s,join-ps=1s,kill-chief=5s,delay=3%,"
+                      "duplicate=3%,drop=0.5%,ends",
+            .defences = kNone},
     Profile{.name = "backups",
             .says = "synchronous steps that leave out up to two of six replicas",
             .size = {.shards = 24, .replicas = 6, .backups = 2},

@@ -247,7 +247,7 @@ bool ChiefCore::handle_of_ps(Turn& turn, Member& member, wire::Message& message)
   } else if (auto* staged = std::get_if<wire::Staged>(&body)) {
     lifecycle_.on_staged(member, message.envelope.view, std::move(*staged));
   } else if (const auto* committed = std::get_if<wire::Committed>(&body)) {
-    lifecycle_.on_committed(turn, member, message.envelope.view, *committed);
+    lifecycle_.on_committed(turn, member, message.envelope.view, *committed, message.values);
   } else if (auto* frozen = std::get_if<wire::Frozen>(&body)) {
     const auto failure = moves_.on_frozen(turn, member, std::move(*frozen),
                                           std::move(message.values), lifecycle_.adopt_request());

@@ -195,8 +195,13 @@ void Lifecycle::on_staged(const Member& member, ViewId view, wire::Staged&& stag
 }
 
 void Lifecycle::on_committed(Turn& turn, const Member& member, ViewId view,
-                             const wire::Committed& committed) {
+                             const wire::Committed& committed, const Bytes& squares) {
   if (step_commits_.precedes_rollback(view)) return;  // of a step that is lost
+  if (committed.measured) {
+    if (const auto commit = step_commits_.on_measured(member, committed, squares))
+      send_commit(turn, *commit);
+    return;
+  }
   if (!step_commits_.on_committed(turn, member, committed)) return;
   limit_steps(turn);
   // These have waited for the step.
@@ -213,11 +218,15 @@ void Lifecycle::commit_step(Turn& turn) {
   if (!commit) return fail(turn, std::move(commit).error());
   if (!*commit) return;
   for (const wire::StepPart& part : (*commit)->parts) pass_.table().mark_begun(part.batch.shard);
-  for_each_owner(members_, ownership_.view(), [&](uint32_t, const Member& member) {
-    step_commits_.sent(turn, member, **commit);
-    turn.send(member, **commit, turn.next_request());
-  });
+  send_commit(turn, step_commits_.begin(wire::Commit(**commit)));
   leasing_.move_replicas(turn, step_commits_.leave_out(turn, pass_.table(), **commit));
+}
+
+void Lifecycle::send_commit(Turn& turn, const wire::Commit& commit) {
+  for_each_owner(members_, ownership_.view(), [&](uint32_t, const Member& member) {
+    step_commits_.sent(turn, member, commit);
+    turn.send(member, commit, turn.next_request());
+  });
 }
 
 void Lifecycle::take_back_leases(Turn& turn, Member& member, bool died) {
@@ -415,7 +424,7 @@ void Lifecycle::fail(Turn& turn, Error error) {
 
 void Lifecycle::begin_stop(Turn& turn, const std::string& reason) {
   turn.outbox().clear();
-  step_commits_.outbox().clear();
+  step_commits_.drop();
   checkpoints_.drop();
   phases_.enter(turn, Phase::kStopping);
   bool waiting = false;

@@ -110,8 +110,9 @@ class Lifecycle {
   void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
   /// `view`: the view under which the core has staged the parts.
   void on_staged(const Member& member, ViewId view, wire::Staged&& staged);
-  void on_committed(Turn& turn, const Member& member, ViewId view,
-                    const wire::Committed& committed);
+  /// `squares`: the norms, if the core has only measured the step.
+  void on_committed(Turn& turn, const Member& member, ViewId view, const wire::Committed& committed,
+                    const Bytes& squares);
   void on_saved(Turn& turn, const Member& member, wire::Saved&& saved);
   void on_published(Turn& turn, ViewId checkpoint, const Result<void>& result);
   /// Ends all leases of a member that is silent, replaced or gone. `died`: its death counts as a
@@ -180,6 +181,7 @@ class Lifecycle {
   bool settled() const { return ownership_.whole() && !moves_.under_way(); }
   StepBase step_base() const;
 
+  void send_commit(Turn& turn, const wire::Commit& commit);
   void want_save(Turn& turn);
   bool save_due(const Turn& turn) const;
   void save_failed(Turn& turn, const std::string& why);

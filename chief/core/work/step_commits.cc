@@ -34,14 +34,15 @@ StepCommits::StepCommits(const ChiefConfig& config)
       stall_ns_(std::max(config.lease_stall_ns,
                          kBatchStallNs * int64_t(config.job.train.sync_every.value_or(0)))),
       left_out_(replicas_),
-      outbox_(config.resend_ns) {}
+      outbox_(config.resend_ns),
+      norms_(config) {}
 
 void StepCommits::on_view(const wire::View& view, bool rolled_back) {
   staged_.assign(view.owners.size(), {});
   if (!rolled_back) return;
   rolled_back_ = view.id;
   left_out_ = LeftOut(replicas_);
-  outbox_.clear();
+  drop();
   next_ = 0;
 }
 
@@ -102,6 +103,22 @@ Result<std::optional<wire::Commit>> StepCommits::due(const LeaseTable& table) co
   return std::optional(std::move(commit));
 }
 
+wire::Commit StepCommits::begin(wire::Commit&& due) {
+  due.measure = norms_.needed();
+  if (due.measure) norms_.begin(due);
+  return std::move(due);
+}
+
+std::optional<wire::Commit> StepCommits::on_measured(const Member& by,
+                                                     const wire::Committed& measured,
+                                                     const Bytes& squares) {
+  if (measured.step != next_ || !norms_.collecting() || !outbox_.waits_for(by)) return {};
+  if (!norms_.take(measured, squares)) return {};
+  outbox_.answered(by);
+  if (!quiet()) return {};
+  return norms_.finish();
+}
+
 void StepCommits::sent(const Turn& turn, const Member& to, const wire::Commit& commit) {
   outbox_.put(turn.now_ns(), to, commit);
   sent_ns_ = turn.now_ns();
@@ -110,13 +127,13 @@ void StepCommits::sent(const Turn& turn, const Member& to, const wire::Commit& c
 bool StepCommits::drop_overdue(const Turn& turn, bool copying) {
   if (copying) sent_ns_ = turn.now_ns();
   if (quiet() || turn.now_ns() - sent_ns_ <= config_.lease_stall_ns) return false;
-  outbox_.clear();
+  drop();
   return true;
 }
 
 bool StepCommits::on_committed(const Turn& turn, const Member& by,
                                const wire::Committed& committed) {
-  if (committed.step != next_ || !outbox_.waits_for(by)) return false;
+  if (committed.step != next_ || norms_.collecting() || !outbox_.waits_for(by)) return false;
   outbox_.answered(by);
   if (!quiet()) return false;
   ++next_;

@@ -11,6 +11,7 @@
 #include "chief/core/work/completion.h"
 #include "chief/core/work/leases.h"
 #include "chief/core/work/left_out.h"
+#include "chief/core/work/step_norms.h"
 
 namespace downpour::chief {
 
@@ -26,6 +27,11 @@ class StepCommits {
   /// Returns true if no Commit waits for an answer: all partitions are at the same step.
   bool quiet() const { return outbox_.empty(); }
   Outbox& outbox() { return outbox_; }
+  /// Forgets the Commit that waits for an answer.
+  void drop() {
+    outbox_.clear();
+    norms_.clear();
+  }
   /// Returns the next step; 0 before it is known.
   uint64_t next() const { return next_; }
   /// Returns the number of steps that all partitions have applied; 0 before it is known.
@@ -50,6 +56,13 @@ class StepCommits {
   /// owner has staged. The caller sends it to all owners. Error kBug if two owners have staged
   /// different batches of a replica.
   Result<std::optional<wire::Commit>> due(const LeaseTable& table) const;
+  /// Returns what must be sent for the Commit that is due: itself, or first a request for the norms
+  /// of the step.
+  wire::Commit begin(wire::Commit&& due);
+  /// Takes the norms that a member has measured. When all are known, returns the Commit that must
+  /// be sent.
+  std::optional<wire::Commit> on_measured(const Member& by, const wire::Committed& measured,
+                                          const Bytes& squares);
   /// Records that a Commit was sent to a member.
   void sent(const Turn& turn, const Member& to, const wire::Commit& commit);
   /// Returns true if a Commit has not been answered for ChiefConfig::lease_stall_ns, and forgets
@@ -83,6 +96,7 @@ class StepCommits {
   ViewId rolled_back_;                // the first view after the newest rollback
   std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet
   Outbox outbox_;
+  StepNorms norms_;
   int64_t sent_ns_ = 0;  // when the Commit was sent, or a checkpoint was being written
   // When a step was last committed, no shard was leased, stalled() found some, or a pass began.
   int64_t moved_ns_ = 0;

@@ -66,6 +66,28 @@ TEST_CASE("with backups the dense gradients of all replicas must fit into the ps
   CHECK(refused.error().what.find("may keep only 4.0 MiB") != std::string::npos);
 }
 
+TEST_CASE("a step reports the norms of so many variables as fit into a message", "[chief]") {
+  const ScratchDir dir;
+  dir.write("d.csv", rows(1000));
+  const auto plan = [&](const std::string& more) {
+    std::string units = "1";
+    for (int i = 0; i < 20; ++i) units += ", 1";
+    return try_plan(dir, str("data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = "
+                             "[\"x\", \"y\"]\ndata.fields = { x = {}, y = {} }\nmodel.preset = "
+                             "\"softmax_mlp\"\nmodel.target = \"y\"\nmodel.units = [",
+                             units, ", 7]\noptimizer.clip.norm = 1\n", more));
+  };
+  const std::string many = "partitions = 4096\n", sync = "train.mode = \"sync\"\n";
+  CHECK(plan(many));
+  CHECK(plan(sync));
+  CHECK(plan(many + "train.mode = \"local\"\n"));
+  const auto refused = plan(many + sync);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().where == "optimizer.clip.norm");
+  CHECK(refused.error().what.find("at most 32 variables, but this one has 44") !=
+        std::string::npos);
+}
+
 TEST_CASE("a path that is not UTF-8 is an error of the job", "[chief]") {
   const ScratchDir dir;
   dir.write("d.csv", rows(10));

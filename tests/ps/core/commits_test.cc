@@ -1,4 +1,7 @@
 // Synchronous steps at a ps core: what is staged, what a Commit applies, and what it ignores.
+#include <cmath>
+
+#include "shared/base/hash.h"
 #include "tests/ps/core/ps_harness.h"
 
 namespace downpour::ps {
@@ -96,6 +99,91 @@ TEST_CASE("the elements of a step's gradient are limited after the division", "[
   ps.stage(0, 1, 2, {3}, -24.0F);
   ps.commit(2, {{0, {0, 0, 1}}});
   CHECK(ps.weight(3) == 0.0F);  // -24 of 2 records
+}
+
+std::vector<double> doubles_of(const Bytes& values) {
+  std::vector<double> out;
+  for (size_t i = 0; i < values.count<double>(); ++i) out.push_back(values.load<double>(i));
+  return out;
+}
+
+TEST_CASE("the norms of a step are measured after the division, and its factor is applied",
+          "[ps][core]") {
+  PsConfig config = sync_config(2, StepDivisor::kWeight);
+  config.steps->clip_groups = ClipGroups::kAll;
+  SyncHarness ps(config);
+  ps.stage(0, 0, 1, {3, 4}, 8.0F);
+  ps.stage(1, 0, 1, {4}, -16.0F);
+  const wire::Commit measure{.step = 1, .parts = {kPartA, kPartB}, .measure = true, .factors = {}};
+  std::vector<double> squares(4);
+  squares[raw(partition_of(row_hash(TableId{0}, 3), 2))] += 4 * 2.0 * 2.0;  // 8 of 4 records
+  squares[raw(partition_of(row_hash(TableId{0}, 4), 2))] += 4 * 2.0 * 2.0;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const wire::Message answer = ps.step(kChiefPeer, measure);
+    const auto& measured = std::get<wire::Committed>(answer.body);
+    CHECK(measured.measured);
+    CHECK(measured.step == 1);
+    CHECK(measured.partitions.size() == 4);
+    CHECK(doubles_of(answer.values) == squares);
+  }
+  CHECK(ps.weight(3) == 0.0F);
+  CHECK(ps.push_replies().empty());
+  wire::Commit commit{.step = 1, .parts = {kPartA, kPartB}, .measure = false, .factors = {0.5F}};
+  CHECK_FALSE(std::get<wire::Committed>(ps.step(kChiefPeer, commit).body).measured);
+  CHECK(ps.weight(3) == -1.0F);
+  CHECK(ps.weight(4) == 1.0F);
+  ps.step(kChiefPeer, measure);  // a late copy
+  CHECK(ps.effects.sends.empty());
+  commit.factors = {0.25F};
+  ps.step(kChiefPeer, commit);
+  CHECK(ps.core.heartbeat().failure.what.find("with different batches") != std::string::npos);
+}
+
+TEST_CASE("the norms of each variable do not depend on the order in which its keys arrive",
+          "[ps][core]") {
+  PsConfig config = sync_config(2);
+  config.steps->clip_groups = ClipGroups::kVariables;
+  TableSpec& first = config.tables[0];
+  first.table_variables.push_back(first.table_variables[0]);
+  first.table_variables[1].dim = 1;
+  config.tables.push_back(
+      {.name = "d",
+       .kind = TableKind::kDense,
+       .table_variables = {
+           {.name = "w", .shape = {5000}, .optimizer = first.table_variables[0].optimizer}}});
+  const auto measured = [&](bool reversed, SyncHarness& ps) {
+    std::vector<uint64_t> keys;
+    std::vector<float> rows;
+    for (uint64_t k = 0; k < 50; ++k) keys.push_back(7 * (reversed ? 49 - k : k) + 1);
+    for (const uint32_t dim : {4U, 1U})
+      for (const uint64_t key : keys)
+        for (uint32_t f = 0; f < dim; ++f) rows.push_back(0.1F * float(key + f) + float(dim));
+    for (const uint64_t block : {0U, 1U}) keys.push_back(block);
+    for (uint32_t f = 0; f < 5000; ++f) rows.push_back(0.3F + float(f % 7));
+    wire::Push push = ps.part(0, 0, 1, 50);
+    push.sections.push_back({TableId{1}, 2});
+    ps.step(9, push, keys_of(keys), Bytes::of(rows));
+    return doubles_of(
+        ps.step(kChiefPeer,
+                wire::Commit{.step = 1, .parts = {kPartA}, .measure = true, .factors = {}})
+            .values);
+  };
+  SyncHarness ps(config), other(config);
+  const std::vector<double> squares = measured(false, ps);
+  REQUIRE(squares.size() == 4 * 3);
+  CHECK(measured(true, other) == squares);
+  double first_squares = 0, expected = 0;
+  for (size_t p = 0; p < 4; ++p) first_squares += squares[3 * p + 1];
+  for (uint64_t k = 0; k < 50; ++k) {
+    const double g = double(0.1F * float(7 * k + 1) + 1.0F);
+    expected += g * g;
+  }
+  CHECK(std::abs(first_squares - expected) < 1e-9 * expected);
+  ps.step(kChiefPeer, wire::Commit{.step = 1, .parts = {kPartA}, .factors = {1.0F, 0.5F, 1.0F}});
+  const wire::Message pulled =
+      ps.step(9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, 1}}}, keys_of({8}));
+  CHECK(pulled.values.load<float>(0) == -(0.1F * 8.0F + 4.0F));
+  CHECK(pulled.values.load<float>(4) == -0.5F * (0.1F * 8.0F + 1.0F));
 }
 
 TEST_CASE("a mean of changes is weighted by records, also where one replica has touched a row",
@@ -225,6 +313,24 @@ TEST_CASE("a new quarantine marker drops the staged batch, and the batch counts 
   ps.commit(1, {kPartA});
   CHECK(ps.push_replies().size() == 1);
   CHECK(ps.weight(3) == 0.0F);
+}
+
+TEST_CASE("a step that was measured is added up anew after a new quarantine marker", "[ps][core]") {
+  PsConfig config = sync_config(2);
+  config.steps->clip_groups = ClipGroups::kAll;
+  SyncHarness ps(config);
+  ps.stage(0, 0, 1, {3}, 1.0F);
+  ps.stage(1, 0, 1, {4}, 10.0F);
+  const wire::Commit measure{.step = 1, .parts = {kPartA, kPartB}, .measure = true, .factors = {}};
+  ps.step(kChiefPeer, measure);
+  ps.step(kChiefPeer, wire::StatusRequest{.round = 1, .shards = 1, .markers = {{{0, 0, 0}}}});
+  wire::Push without{.worker = Incarnation{9}, .batch = {0, 0, 0}, .covered = ps.all};
+  without.quarantined = true;
+  without.batches_quarantined = 1;
+  ps.step(9, without);
+  ps.commit(1, {kPartA, kPartB});
+  CHECK(ps.weight(3) == 0.0F);
+  CHECK(ps.weight(4) == -10.0F);
 }
 
 TEST_CASE("what is staged is dropped when the partitions of the core change", "[ps][core]") {

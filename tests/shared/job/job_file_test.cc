@@ -123,8 +123,11 @@ TEST_CASE(
   CHECK(frozen_differences(job, other, true).empty());
   CHECK(error_of(small_job("eval.early_stop = { metric = \"acu\" }\n")).what.find("`acu`") !=
         std::string::npos);
-  CHECK(error_of(small_job("optimizer.clip = { norm = 1 }\ntrain.mode = \"sync\"\n"))
-            .what.find("clips gradients only by value") != std::string::npos);
+  const Error refused = error_of(small_job(
+      "optimizer.clip = { norm = 1 }\ntrain = { mode = \"sync\", replicas = 2, backups = 1 }\n"));
+  CHECK(refused.what.find("clipped only by value") != std::string::npos);
+  CHECK(loaded(small_job("optimizer.clip = { norm = 1 }\ntrain.mode = \"sync\"\n")).clip.norm ==
+        1.0F);
   CHECK(loaded(small_job("optimizer.clip = { value = 1 }\ntrain.mode = \"sync\"\n")).clip.value ==
         1.0F);
 }

@@ -324,9 +324,10 @@ class RandomMessages {
       case Kind::kStaged:
         return Staged{word() | 1, step_parts()};
       case Kind::kCommit:
-        return Commit{word() | 1, step_parts()};
+        return Commit{word() | 1, step_parts(), coin(),
+                      list([&] { return float(number()) / 4096.0F; })};
       case Kind::kCommitted:
-        return Committed{word() | 1};
+        return Committed{word() | 1, coin(), list([&] { return partition(); })};
       case Kind::kReadFailed:
         return ReadFailed{word() | 1, code(), prose(), prose(), prose(), prose(), coin(), number()};
     }
