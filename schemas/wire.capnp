@@ -16,7 +16,7 @@ enum FailureKind { unset @0; record @1; notFinite @2; markersDiffer @3; }  # uns
 enum PullStatus { unset @0; ok @1; wrongView @2; overloaded @3; }
 enum PartStatus {
   unset @0; applied @1; alreadyApplied @2; gap @3; viewMismatch @4; unknownPull @5; staged @6; quarantined @7;
-  otherStep @8;
+  otherStep @8; sendAgain @9;
 }
 enum ErrorCode {
   unset @0; usage @1; badData @2; noInput @3; unavailable @4; bug @5; cannotCreate @6; io @7; permission @8;
@@ -420,7 +420,7 @@ struct PushReply {
   others @6 :List(PartReply);
 }
 
-# ---- synchronous steps (kinds 38 to 40)
+# ---- synchronous steps (kinds 38 to 41)
 
 struct StepPart {               # the batch of one replica
   replica @0 :UInt32;           # with backups the shard
@@ -431,6 +431,7 @@ struct StepPart {               # the batch of one replica
 struct Staged {
   step @0 :UInt64;              # required
   parts @1 :List(StepPart);     # ascending by replica
+  expects @2 :UInt64;           # version of the newest Expect; 0: none is known
 }
 struct Commit {
   step @0 :UInt64;              # required
@@ -442,6 +443,10 @@ struct Committed {              # values frame: the squared norms, float64, by p
   step @0 :UInt64;              # required
   measured @1 :Bool;            # true: answers `measure`; false: the step is applied
   partitions @2 :List(UInt32);  # of the norms, ascending
+}
+struct Expect {
+  version @0 :UInt64;           # required; increases
+  parts @1 :List(StepPart);     # ascending by replica: its current shard; the batch is not set
 }
 
 # ---- reading in another process (kinds 30 to 35)

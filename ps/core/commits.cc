@@ -58,14 +58,21 @@ Result<StepStage::Added> Commits::stage(PeerKey from, RequestId request, const w
                                         const Bits& covered, const Bits& parts,
                                         std::vector<StagedPush::Payload> payloads, Turn& turn) {
   const uint32_t number = config_.steps->number_of(push);
+  const StagedReplica* const there = stage_.find(number);
+  const bool replaces = there != nullptr && push.batch < there->batch;
+  if (replaces && std::ranges::count(added_, number, &wire::StepPart::replica) > 0)
+    ask_for_all(turn);
   const bool had_all = stage_.has(number, push.batch, partitions_.owned());
+  const bool early = config_.steps->backups == 0 && !is_next_to_add(number, push.batch);
   const StepStage::Added added =
-      stage_.add(number, from, request, push, covered, parts, std::move(payloads));
-  if (added == StepStage::Added::kFull) {
+      stage_.add(number, from, request, push, covered, parts, std::move(payloads),
+                 early ? early_bytes_max() : UINT64_MAX);
+  if (added == StepStage::Added::kFull || sum_.bytes() > config_.limits.step_bytes_max) {
     return Error{ErrorCode::kUnavailable,
                  str("the parts of a step need more than the ", config_.limits.step_bytes_max >> 20,
                      " MiB that a ps core may stage; lower train.replicas or use more ps")};
   }
+  if (added == StepStage::Added::kStaged) add_up(turn);
   const bool completes = !had_all && stage_.has(number, push.batch, partitions_.owned());
   if (completes && stage_.complete(partitions_.owned()).size() >= expected_) report(turn);
   return added;
@@ -78,31 +85,40 @@ void Commits::on_shard_end(Turn& turn) {
 
 void Commits::report(Turn& turn) const {
   if (stage_.empty()) return;
-  wire::Staged staged{.step = next_step(), .parts = stage_.complete(partitions_.owned())};
-  if (staged.step != 0 && !staged.parts.empty())
+  wire::Staged staged{.step = next_step(),
+                      .parts = stage_.complete(partitions_.owned()),
+                      .expects = expect_.version};
+  // The chief learns also without a complete part which Expect the core knows.
+  if (staged.step != 0 && (!staged.parts.empty() || config_.steps->backups == 0))
     turn.send(kChiefPeer, RequestId{}, std::move(staged));
 }
 
 void Commits::clear() {
   stage_.clear();
-  measured_.reset();
+  sum_.begin();
+  added_.clear();
+  finished_ = false;
+  expect_ = {};
   waiting_.reset();
   last_ = {};
   expected_ = 0;
 }
 
-void Commits::on_markers() {
+void Commits::on_markers(Turn& turn) {
   if (!enabled()) return;
-  measured_.reset();
   const QuarantineMarkers& markers = partitions_.markers();
-  stage_.keep([&](const StagedReplica& staged) {
-    bool agrees = true;
+  const auto agrees = [&](const StagedReplica& staged) {
+    bool all = true;
     for_each(staged.covered, [&](PartitionId p) {
-      agrees = agrees && markers.quarantines(staged.batch, p) == staged.quarantined &&
-               markers.quarantined_count(staged.batch.shard_id(), p) == staged.batches_quarantined;
+      all = all && markers.quarantines(staged.batch, p) == staged.quarantined &&
+            markers.quarantined_count(staged.batch.shard_id(), p) == staged.batches_quarantined;
     });
-    return agrees;
-  });
+    return all;
+  };
+  const bool stays = std::ranges::all_of(
+      added_, [&](const wire::StepPart& part) { return agrees(*stage_.find(part.replica)); });
+  if (!stays) return ask_for_all(turn);
+  stage_.keep(agrees);
 }
 
 void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
@@ -129,6 +145,7 @@ void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& comm
     waiting_ = {envelope, commit};
     return;
   }
+  if (!finish_sum(commit, turn)) return;
   apply(commit, turn);
   if (!stats_.failure) turn.send(kChiefPeer, envelope.request, wire::Committed{commit.step});
 }
@@ -154,18 +171,29 @@ std::vector<const StagedReplica*> Commits::replicas_of(const wire::Commit& commi
   return replicas;
 }
 
-/// Adds and divides the gradients of a step.
-const Piece& Commits::sum_of(const std::vector<const StagedReplica*>& replicas) {
+/// Adds the parts of the step that are not in the sum yet, and divides the sum. Returns false if
+/// the sum has other parts: then all are sent again.
+bool Commits::finish_sum(const wire::Commit& commit, Turn& turn) {
+  const bool fits = added_.size() <= commit.parts.size() &&
+                    std::equal(added_.begin(), added_.end(), commit.parts.begin());
+  if (!fits || (finished_ && added_ != commit.parts)) {
+    ask_for_all(turn);
+    return false;
+  }
+  if (std::exchange(finished_, true)) return true;
   double divisor = 0;
-  for (const StagedReplica* staged : replicas)
-    divisor += divisor_of(config_.steps->divisor, *staged);
-  return sum_.of(replicas, divisor, config_.steps->clip_value);
+  for (const wire::StepPart& part : commit.parts) {
+    stage_.use_payloads(part.replica, [&](const StagedPush& push) { sum_.add(push); });
+    divisor += divisor_of(config_.steps->divisor, *stage_.find(part.replica));
+  }
+  added_ = commit.parts;
+  sum_.finish(divisor, config_.steps->clip_value);
+  return true;
 }
 
 void Commits::measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
   const Bits& owned = partitions_.owned();
-  if (measured_ != commit.parts) sum_of(replicas_of(commit));
-  measured_ = commit.parts;
+  if (!finish_sum(commit, turn)) return;
   wire::Committed answer{.step = commit.step, .measured = true, .partitions = {}};
   for_each(owned, [&](PartitionId p) { answer.partitions.push_back(p); });
   turn.send(kChiefPeer, envelope.request, std::move(answer),
@@ -175,16 +203,14 @@ void Commits::measure(const wire::Envelope& envelope, const wire::Commit& commit
 void Commits::apply(const wire::Commit& commit, Turn& turn) {
   const Bits& owned = partitions_.owned();
   const std::vector<const StagedReplica*> replicas = replicas_of(commit);
-  const bool summed = measured_ == commit.parts;
-  measured_.reset();
-  const Piece& sum = summed ? sum_.piece() : sum_of(replicas);
   sum_.scale(commit.factors);
-  if (Result<void> room = memory_.make_room({sum}); !room) {
+  const std::vector<Piece>& sum = sum_.pieces();
+  if (Result<void> room = memory_.make_room(sum); !room) {
     return stats_.keep_failure(room);
   }
   // All batches of a step are of one epoch, and their leases state the same number of reductions.
   const uint32_t reductions = replicas.empty() ? 0 : replicas.front()->rate_reductions;
-  ps::apply(partitions_, sum, nullptr, reductions);
+  for (const Piece& piece : sum) ps::apply(partitions_, piece, nullptr, reductions);
   Watermarks& watermarks = partitions_.watermarks();
   for (const StagedReplica* staged : replicas) {
     watermarks.advance(staged->batch, owned, staged->records, staged->records_hash, staged->from);
@@ -205,26 +231,39 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
                                 .view = session_.view().id});
     }
   }
+  sum_.begin();
+  added_.clear();
+  finished_ = false;
+  for (const RefusedPush& push : stage_.refused()) {
+    if (!push.asked) ask_again(push, turn);
+  }
+  stage_.refused().clear();
   // A part that is staged and not committed was computed for the step that is over.
   for (const wire::StepPart& part : commit.parts) stage_.erase(part.replica);
   stage_.keep([&](const StagedReplica& staged) {
-    if (!staged.quarantined) leave_out(staged, turn);
-    return staged.quarantined;
+    if (staged.quarantined) return true;
+    defended(Defence::kPsStepLeftOut);
+    for (const StagedReplica::Waiting& waiting : staged.waiting) {
+      answer(waiting.from, waiting.request, staged.batch, waiting.covered,
+             wire::PartStatus::kOtherStep, turn);
+    }
+    return false;
   });
   last_ = commit;
   expected_ = commit.parts.size() - std::min<size_t>(commit.parts.size(), config_.steps->backups);
 }
 
-/// Answers the pushes of a batch that the step leaves out.
-void Commits::leave_out(const StagedReplica& staged, Turn& turn) const {
-  defended(Defence::kPsStepLeftOut);
-  for (const StagedReplica::Waiting& waiting : staged.waiting) {
-    wire::PushReply reply{.batch = staged.batch, .view = session_.view().id};
-    for_each(waiting.covered, [&](PartitionId p) {
-      reply.others.push_back({p, wire::PartStatus::kOtherStep, staged.batch.batch});
-    });
-    turn.send(waiting.from, waiting.request, std::move(reply));
-  }
+/// Answers a push with the same status for all of these parts.
+void Commits::answer(PeerKey to, RequestId request, BatchId batch, const Bits& parts,
+                     wire::PartStatus status, Turn& turn) const {
+  wire::PushReply reply{.batch = batch, .view = session_.view().id};
+  for_each(parts, [&](PartitionId p) { reply.others.push_back({p, status, batch.batch}); });
+  turn.send(to, request, std::move(reply));
+}
+
+/// Asks for a push that was refused.
+void Commits::ask_again(const RefusedPush& push, Turn& turn) const {
+  answer(push.from, push.request, push.batch, push.parts, wire::PartStatus::kSendAgain, turn);
 }
 
 }  // namespace downpour::ps

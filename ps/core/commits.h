@@ -23,6 +23,12 @@ namespace downpour::ps {
 /// because a worker that repeats a batch must pull the values that the first attempt has pulled. If
 /// each partition applied a step by itself, one partition could be past the step while another one
 /// still needs a part of it.
+///
+/// Gradients are added in the order of the replicas. The chief says which replicas have shards left
+/// (Expect), so that a part is added when it arrives, if its turn has come. Parts that arrive
+/// before their turn are kept as long as there is room. Otherwise their workers send them again
+/// when the core asks for it. Without an Expect, and with backups, nothing is added before the
+/// Commit.
 class Commits {
  public:
   /// Keeps the references.
@@ -47,7 +53,8 @@ class Commits {
   bool is_next(const wire::Push& push, PartitionId p) const;
   /// Stages the push at the partitions `parts`; all its fragments have arrived. If has() is true,
   /// the parts are staged already: `payloads` may be empty, and only the request is recorded, to be
-  /// answered after the step. Error kUnavailable: the staged parts need too much memory.
+  /// answered after the step. Error kUnavailable: the staged parts need too much memory. kRefused:
+  /// nothing is staged, and the push is answered when its worker should send it again.
   Result<StepStage::Added> stage(PeerKey from, RequestId request, const wire::Push& push,
                                  const Bits& covered, const Bits& parts,
                                  std::vector<StagedPush::Payload> payloads, Turn& turn);
@@ -68,21 +75,35 @@ class Commits {
   /// any. Called when the view changes and with each heartbeat; stage() and on_shard_end() also
   /// report.
   void report(Turn& turn) const;
+  /// Takes the current shards of all replicas.
+  void on_expect(const wire::Expect& expect, Turn& turn);
   /// A shard has ended, so the next step may have fewer replicas than the last one.
   void on_shard_end(Turn& turn);
   /// Drops what is staged, because partitions were adopted or dropped.
   void clear();
-  /// Drops the parts that disagree with new quarantine markers.
-  void on_markers();
+  /// Drops the parts that disagree with new quarantine markers. If some of them are in the sum
+  /// already, all parts of the step are sent again.
+  void on_markers(Turn& turn);
 
  private:
   uint64_t next_step() const;
   bool applies(const wire::Commit& commit) const;
   std::vector<const StagedReplica*> replicas_of(const wire::Commit& commit) const;
-  const Piece& sum_of(const std::vector<const StagedReplica*>& replicas);
+  bool finish_sum(const wire::Commit& commit, Turn& turn);
   void measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   void apply(const wire::Commit& commit, Turn& turn);
-  void leave_out(const StagedReplica& staged, Turn& turn) const;
+  void answer(PeerKey to, RequestId request, BatchId batch, const Bits& parts,
+              wire::PartStatus status, Turn& turn) const;
+  void ask_again(const RefusedPush& push, Turn& turn) const;
+
+  // The sum of the next step: commits_fold.cc
+  const wire::StepPart* next_to_add() const;
+  bool is_next_to_add(uint32_t number, BatchId batch) const;
+  bool agrees_with_expected(const std::vector<wire::StepPart>& added) const;
+  uint64_t early_bytes_max() const;
+  void add_up(Turn& turn);
+  void ask_for_refused(Turn& turn);
+  void ask_for_all(Turn& turn);
 
   const PsConfig& config_;
   Partitions& partitions_;
@@ -91,11 +112,12 @@ class Commits {
   const Saving& saving_;
   PsStats& stats_;
   StepStage stage_;
-  StepSum sum_;
-  /// The step that was measured: `sum_` has its sum. Void when the parts may have changed.
-  std::optional<std::vector<wire::StepPart>> measured_;
-  wire::Commit last_;    // the newest one that was applied; step 0: none
-  size_t expected_ = 0;  // a report is due when so many batches are complete
+  wire::Expect expect_;                // version 0: not known
+  StepSum sum_;                        // of the next step
+  std::vector<wire::StepPart> added_;  // in the sum, in order; only the last may be incomplete
+  bool finished_ = false;              // the sum of the step is divided: it was measured
+  wire::Commit last_;                  // the newest one that was applied; step 0: none
+  size_t expected_ = 0;                // a report is due when so many batches are complete
   /// A commit that waits for the copies of a checkpoint.
   struct Waiting {
     wire::Envelope envelope;

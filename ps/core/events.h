@@ -34,6 +34,9 @@ struct PsLimits {
   uint32_t stages_max = 1024;               // of all workers; beyond: the oldest stage is dropped
   uint64_t step_bytes_max = kStepBytesMax;  // parts of a synchronous step; beyond: rejected
   uint32_t step_parts_max = 1024;           // their batches; beyond: the worker computes again
+  // Parts of a step that have arrived before their turn, or as much as the dense variables of the
+  // core. Beyond: the worker sends them again.
+  uint64_t step_early_bytes_max = 16 * kMiB;
   uint32_t fragments_max = 4096;            // of one part; beyond: rejected
   int64_t stage_age_ns_max = 60 * kSecond;  // beyond: dropped
   uint32_t replies_max = 256;               // pull replies not yet sent; beyond: kOverloaded

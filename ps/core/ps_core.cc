@@ -48,7 +48,7 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
     return pushes_.on_push(now_ns, from, message, *push, turn);
   }
   if (!is_any_of<wire::Adopt, wire::View, wire::Save, wire::StatusRequest, wire::Sealed, wire::Stop,
-                 wire::Refused, wire::Freeze, wire::Commit>(message.body)) {
+                 wire::Refused, wire::Freeze, wire::Commit, wire::Expect>(message.body)) {
     return turn.reject(from, envelope.request,
                        {ErrorCode::kMalformed, "a ps does not accept a message of this kind"});
   }
@@ -83,6 +83,8 @@ void PsCore::from_chief(const wire::Message& message, Turn& turn) {
   } else if (const auto* commit = std::get_if<wire::Commit>(&body)) {
     commits_.on_commit(envelope, *commit, turn);
     if (stats_.failure) turn.send(kChiefPeer, RequestId{}, session_.heartbeat());
+  } else if (const auto* expect = std::get_if<wire::Expect>(&body)) {
+    commits_.on_expect(*expect, turn);
   } else if (const auto* stop = std::get_if<wire::Stop>(&body)) {
     session_.on_stop(envelope, *stop, turn);
   } else if (const auto* refused = std::get_if<wire::Refused>(&body)) {
@@ -115,7 +117,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
                        Turn& turn) {
   stats_.keep_failure(
       partitions_.take_markers(partitions_.owned(), status.markers, status.markers_known));
-  commits_.on_markers();
+  commits_.on_markers(turn);
   turn.send(kChiefPeer, envelope.request,
             status_reply(status, partitions_, config_.limits, session_.view().id, stats_.failure));
 }

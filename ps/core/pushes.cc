@@ -32,7 +32,7 @@ void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
   stats_.pushed_bytes += message.keys.size() + message.values.size();
   admission_.from = from;
   admission_.request = message.envelope.request;
-  admission_.waits = false;
+  admission_.waits = admission_.no_room = false;
   Result<void> done = check_push(push, message.keys, message.values);
   if (done) {
     admit(message.envelope.view, push);
@@ -53,7 +53,7 @@ void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
         answer_others(wire::PartStatus::kUnknownPull, push.batch.batch);
       } else {
         done = apply_whole(push, pieces_, turn);
-        if (done && admission_.gaps == 0) handles_.erase(push.worker, push.handle);
+        if (done && is_over()) handles_.erase(push.worker, push.handle);
       }
     }
   }
@@ -299,7 +299,7 @@ Result<void> Pushes::apply_fragment(int64_t now_ns, const wire::Message& message
   }
   if (done && all_known) {
     done = apply_whole(fragments[0].push, pieces_, turn);
-    if (done && admission_.gaps == 0) {
+    if (done && is_over()) {
       for (const Fragment& f : fragments) handles_.erase(f.push.worker, f.push.handle);
     }
   } else if (done) {
@@ -354,6 +354,7 @@ Result<void> Pushes::stage(const wire::Push& push, const std::vector<Piece>& pie
     answer_others(wire::PartStatus::kOtherStep, push.batch.batch);
   } else {
     admission_.waits = true;
+    admission_.no_room = added == StepStage::Added::kRefused;
   }
   return {};
 }

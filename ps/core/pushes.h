@@ -50,7 +50,8 @@ class Pushes {
     uint32_t gaps = 0;
     RequestId request{};
     bool refused = false;                 // some part was answered with a view mismatch
-    bool waits = false;                   // the admitted parts are staged for a synchronous step
+    bool waits = false;                   // the admitted parts are answered later
+    bool no_room = false;                 // the worker will be asked to send them again
     std::vector<wire::PartReply> others;  // parts that are not applied, ascending
   };
 
@@ -68,6 +69,8 @@ class Pushes {
   void admit_step(const wire::Push& push);
   void check_sums(const wire::Push& push);
   void count_staleness(const Piece& piece);
+  /// Returns whether the worker will not send the push again.
+  bool is_over() const { return admission_.gaps == 0 && !admission_.no_room; }
   void answer_others(wire::PartStatus status, uint32_t watermark);
 
   const PsConfig& config_;

@@ -6,20 +6,28 @@
 #include "shared/base/defence.h"
 
 namespace downpour::ps {
-namespace {
 
-uint64_t bytes_of(const std::vector<StagedPush::Payload>& payloads) {
+uint64_t StepStage::bytes_of(const std::vector<StagedPush::Payload>& payloads) {
   uint64_t bytes = 0;
   for (const StagedPush::Payload& payload : payloads)
     bytes += payload.keys.size() + payload.values.size();
   return bytes;
 }
 
-}  // namespace
+/// Keeps the request of a push that was refused. A worker that repeats it has one request.
+void StepStage::refuse(RefusedPush&& push) {
+  defended(Defence::kPsStepRefused);
+  std::erase_if(refused_, [&](const RefusedPush& known) {
+    return known.from == push.from && known.number == push.number && known.parts == push.parts;
+  });
+  if (refused_.size() >= limits_.stages_max) return;  // the worker sends it again by itself
+  const auto place = std::ranges::upper_bound(refused_, push.number, {}, &RefusedPush::number);
+  refused_.insert(place, std::move(push));
+}
 
 StepStage::Added StepStage::add(uint32_t number, PeerKey from, RequestId request,
                                 const wire::Push& push, const Bits& covered, const Bits& parts,
-                                std::vector<StagedPush::Payload> payloads) {
+                                std::vector<StagedPush::Payload> payloads, uint64_t room) {
   const auto there = replicas_.find(number);
   if (there == replicas_.end() && replicas_.size() >= limits_.step_parts_max)
     return Added::kOtherBatch;
@@ -29,6 +37,13 @@ StepStage::Added StepStage::add(uint32_t number, PeerKey from, RequestId request
   }
   const uint64_t bytes = bytes_of(payloads);
   if (bytes_ + bytes > limits_.step_bytes_max) return Added::kFull;
+  if (bytes > 0 && bytes_ + bytes > room && !has(number, push.batch, parts)) {
+    refuse({number, push.batch, from, request, parts, bytes});
+    return Added::kRefused;
+  }
+  std::erase_if(refused_, [&](const RefusedPush& known) {
+    return known.from == from && known.number == number && known.parts == parts;
+  });
   StagedReplica& replica = replicas_[number];
   if (replica.pushes.empty()) {
     replica.batch = push.batch;
@@ -92,8 +107,9 @@ void StepStage::erase(uint32_t number) {
 }
 
 void StepStage::clear() {
-  if (!replicas_.empty()) defended(Defence::kPsStepCleared);
+  if (!empty()) defended(Defence::kPsStepCleared);
   replicas_.clear();
+  refused_.clear();
   bytes_ = 0;
 }
 

@@ -16,48 +16,50 @@ class StepSum {
  public:
   /// Keeps the reference. `salt`: secret, so that no data file can be made whose keys collide. No
   /// sum depends on it.
-  StepSum(const Partitions& partitions, uint64_t salt) : partitions_(partitions), salt_(salt) {}
+  StepSum(const Partitions& partitions, uint64_t salt)
+      : partitions_(partitions), salt_(salt), tables_(partitions.table_count()) {}
 
-  /// Begins a sum of these replicas' gradients. `divisor`: divides the sum; 0: the sum stays as it
-  /// is. `clip_value`: then limits the magnitude of each element; 0: no limit. Returns the sum as a
-  /// payload with each key once; it is valid until the next call.
-  const Piece& of(const std::vector<const StagedReplica*>& replicas, double divisor,
-                  float clip_value);
-  /// Returns the newest sum again.
-  const Piece& piece() const { return sum_; }
+  /// Begins a new sum.
+  void begin();
+  /// Adds the gradients of a push.
+  void add(const StagedPush& push);
+  /// Ends the sum. `divisor`: divides it; 0: it stays as it is. `clip_value`: then limits the
+  /// magnitude of each element; 0: no limit.
+  void finish(double divisor, float clip_value);
+
   /// Returns the squared norms of the sum: by partition of `owned`, then by group. They do not
   /// depend on which other partitions the core owns.
-  std::vector<double> squares(const Bits& owned, ClipGroups groups);
+  std::vector<double> squares(const Bits& owned, ClipGroups groups) const;
   /// Multiplies the sum by these factors: one for all variables, or one for each.
   void scale(const std::vector<float>& factors);
+  /// Returns the sum as payloads that have each key once. They are valid until the next change.
+  const std::vector<Piece>& pieces();
+  /// Returns the memory of the gradients and keys of the sum.
+  uint64_t bytes() const;
 
  private:
-  /// The keys of one section of one payload, with their places among the unique keys.
-  struct Run {
-    const StagedPush* push = nullptr;
-    const uint8_t* keys = nullptr;
-    const uint8_t* values = nullptr;
-    uint32_t count = 0;
-    size_t first_place = 0;  // in places_
+  /// The sum of one table. The place of a key is the number of keys that were used before it.
+  struct TableSum {
+    std::vector<uint32_t> index;             // open addressing: place + 1 of a key; 0: free
+    std::vector<uint64_t> keys;              // by place
+    std::vector<uint32_t> rows;              // by place; kNoRow: look the key up
+    std::vector<uint64_t> starts;            // dense tables: of each place, in the values
+    std::vector<std::vector<float>> values;  // by variable: the rows by place
+    std::vector<float> joined;               // the values of all variables
+    std::vector<wire::Section> sections;
   };
-  void collect(TableId table, const StagedPush& push, const StagedPush::Payload& payload);
-  void add_runs(const TableSpec& spec, float factor, float clip_value);
+  void add(const StagedPush& push, const StagedPush::Payload& payload);
+  uint32_t place_of(TableId id, uint64_t key, uint32_t row);
+  uint64_t start_of(TableId id, size_t variable, uint32_t place) const;
+  size_t first_slot(const TableSum& table, uint64_t key) const;
+  void grow_index(TableSum& table) const;
   size_t variables_before(TableId table) const;
-  uint32_t place_of(uint64_t key, uint32_t row);
-  void grow_index();
-  size_t first_slot(uint64_t key) const;
 
   const Partitions& partitions_;
   uint64_t salt_;
-  std::vector<Run> runs_;         // of the current table
-  std::vector<uint32_t> places_;  // of the keys of all runs; kNoPlace: not of the push's parts
-  std::vector<uint32_t> index_;   // open addressing: place + 1 of a key; 0: free
-  std::vector<uint64_t> unique_;  // of the current table, in the order of their first use
-  std::vector<wire::Section> sections_;
-  std::vector<uint64_t> keys_;
-  std::vector<uint32_t> rows_;  // of keys_
-  std::vector<float> values_;
-  Piece sum_;
+  std::vector<TableSum> tables_;
+  std::vector<uint32_t> places_;  // of the keys of a section; kNoPlace: not of the push's parts
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace downpour::ps

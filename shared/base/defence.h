@@ -46,6 +46,7 @@ namespace downpour {
   /* ps: synchronous steps */                                                                   \
   X(kPsStepStaged, "ps: stages a part until its step is committed")                             \
   X(kPsStepStagedAgain, "ps: receives a part of a step that it has already staged")             \
+  X(kPsStepRefused, "ps: has no room for a part, and asks for it when its turn has come")       \
   X(kPsStepCleared, "ps: drops the staged parts because its partitions have changed")           \
   X(kPsStepLeftOut, "ps: drops a staged batch that the step leaves out")                        \
   X(kPsCommitRepeated, "ps: answers a repeated Commit")                                         \

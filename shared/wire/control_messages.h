@@ -146,6 +146,7 @@ struct StepPart {
 struct Staged {
   uint64_t step = 0;
   std::vector<StepPart> parts;  // ascending by replica
+  uint64_t expects = 0;         // version of the newest Expect; 0: none is known
   bool operator==(const Staged&) const = default;
 };
 /// Chief -> ps core: apply the sum of exactly these parts as one step, at all partitions. Answered
@@ -164,6 +165,14 @@ struct Committed {
   bool measured = false;                // answers Commit::measure; otherwise the step is applied
   std::vector<PartitionId> partitions;  // of the norms, ascending
   bool operator==(const Committed&) const = default;
+};
+/// Chief -> ps core: the current shards of all replicas that have shards left. The core adds up the
+/// gradients of a step in this order as they arrive. Not answered; Staged::expects says which one
+/// the core knows. Not sent in jobs with backups.
+struct Expect {
+  uint64_t version = 0;         // increases
+  std::vector<StepPart> parts;  // ascending by replica; of `batch` only epoch and shard count
+  bool operator==(const Expect&) const = default;
 };
 
 }  // namespace downpour::wire

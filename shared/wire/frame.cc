@@ -65,7 +65,7 @@ std::string_view kind_name(Kind kind) {
       "PushReply",     "Reject",      "Freeze",       "Frozen",       "Leave",
       "InputList",     "ReadShard",   "ReadMore",     "ReadBatch",    "ReadEnd",
       "ReadFailed",    "Clock",       "Floor",        "Staged",       "Commit",
-      "Committed"};
+      "Committed",     "Expect"};
   return raw(kind) <= kKindMax ? kNames[raw(kind)] : "unknown";
 }
 

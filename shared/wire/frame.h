@@ -53,8 +53,9 @@ enum class Kind : uint16_t {
   kStaged = 38,
   kCommit = 39,
   kCommitted = 40,
+  kExpect = 41,
 };
-constexpr uint16_t kKindMax = 40;
+constexpr uint16_t kKindMax = 41;
 
 /// The alternatives of Body are in the order of their kinds. Add a new one at the end of both.
 inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }

@@ -29,7 +29,7 @@ using AnyBody =
                  ShardProgress, ShardFailed, LeaseRevoked, EvalReport, PredictReport, StatusRequest,
                  StatusReply, Save, Saved, Sealed, Stop, Goodbye, Pull, PullReply, Push, PushReply,
                  Reject, Freeze, Frozen, Leave, InputList, ReadShard, ReadMore, ReadBatch, ReadEnd,
-                 ReadFailed, Clock, Floor, Staged, Commit, Committed>;
+                 ReadFailed, Clock, Floor, Staged, Commit, Committed, Expect>;
 
 /// The body of a message: one of these structs. A class of its own, so that copying, moving and
 /// destroying 40 alternatives are compiled once, in messages.cc, and not in every file that passes

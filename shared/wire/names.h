@@ -23,6 +23,8 @@ inline const char* name_of(PartStatus status) {
       return "quarantined";
     case PartStatus::kOtherStep:
       return "other step";
+    case PartStatus::kSendAgain:
+      return "send again";
   }
   return "?";
 }

@@ -76,6 +76,7 @@ enum class PartStatus : uint8_t {
   kStaged,
   kQuarantined,
   kOtherStep,  // the values were pulled for another step: pull them again
+  kSendAgain,  // the ps had no room for the part, and has room now
 };
 struct PartReply {
   PartitionId partition{};

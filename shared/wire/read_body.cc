@@ -209,9 +209,7 @@ void read(schema::Floor::Reader in, Floor& out, Checks& checks) {
   checks.require(out.batches <= kBatchesMax && out.report_ns >= 0, "impossible floor");
 }
 
-void read_step(uint64_t step, capnp::List<schema::StepPart>::Reader in, auto& out, Checks& checks) {
-  out.step = step;
-  checks.require(step != 0, "step is missing");
+void read_parts(capnp::List<schema::StepPart>::Reader in, auto& out, Checks& checks) {
   read_list(in, kStepPartsMax, "too many replicas", out.parts, checks, [](auto from, StepPart& to) {
     to = {from.getReplica(), {from.getEpoch(), from.getShard(), from.getBatch()}};
   });
@@ -222,8 +220,21 @@ void read_step(uint64_t step, capnp::List<schema::StepPart>::Reader in, auto& ou
                  "replicas out of order");
 }
 
+void read_step(uint64_t step, capnp::List<schema::StepPart>::Reader in, auto& out, Checks& checks) {
+  out.step = step;
+  checks.require(step != 0, "step is missing");
+  read_parts(in, out, checks);
+}
+
+void read(schema::Expect::Reader in, Expect& out, Checks& checks) {
+  out.version = in.getVersion();
+  checks.require(out.version != 0, "version is missing");
+  read_parts(in.getParts(), out, checks);
+}
+
 void read(schema::Staged::Reader in, Staged& out, Checks& checks) {
   read_step(in.getStep(), in.getParts(), out, checks);
+  out.expects = in.getExpects();
 }
 
 void read(schema::Commit::Reader in, Commit& out, Checks& checks) {
@@ -403,7 +414,7 @@ void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
   read_list(in.getOthers(), kPartitionsMax, "too many parts", out.others, checks,
             [&](auto from, PartReply& to) {
               to = {read_partition(from.getPartition(), checks),
-                    enum_in(from.getStatus(), PartStatus::kOtherStep, "status is unset or unknown",
+                    enum_in(from.getStatus(), PartStatus::kSendAgain, "status is unset or unknown",
                             checks),
                     from.getWatermark()};
             });
@@ -526,6 +537,7 @@ Result<Body> read_body(Kind kind, capnp::MessageReader& reader) {
       DP_READ(Staged);
       DP_READ(Commit);
       DP_READ(Committed);
+      DP_READ(Expect);
     }
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("message of unknown kind ", raw(kind))};

@@ -177,8 +177,7 @@ void write(const Floor& in, schema::Floor::Builder out) {
   out.setReportNs(in.report_ns);
 }
 
-void write_step(const auto& in, auto out) {
-  out.setStep(in.step);
+void write_parts(const auto& in, auto out) {
   write_list(
       in.parts, [&](uint32_t n) { return out.initParts(n); },
       [](const StepPart& part, auto to) {
@@ -189,7 +188,20 @@ void write_step(const auto& in, auto out) {
       });
 }
 
-void write(const Staged& in, schema::Staged::Builder out) { write_step(in, out); }
+void write_step(const auto& in, auto out) {
+  out.setStep(in.step);
+  write_parts(in, out);
+}
+
+void write(const Expect& in, schema::Expect::Builder out) {
+  out.setVersion(in.version);
+  write_parts(in, out);
+}
+
+void write(const Staged& in, schema::Staged::Builder out) {
+  write_step(in, out);
+  out.setExpects(in.expects);
+}
 
 void write(const Commit& in, schema::Commit::Builder out) {
   write_step(in, out);
@@ -471,6 +483,7 @@ DP_BODY(Floor);
 DP_BODY(Staged);
 DP_BODY(Commit);
 DP_BODY(Committed);
+DP_BODY(Expect);
 #undef DP_BODY
 
 }  // namespace

@@ -73,7 +73,7 @@ enum class FaultKind : uint8_t {
   kSlowTasks,     // whole run: a background task takes up to four seconds longer
   kForeign,       // whole run: some messages arrive again under the id of another run
   kStaleNames,    // whole run: a listed folder is up to one second old, as with NFS
-  kSmallLimits,   // whole run: a ps keeps few replies, and drops fragments early
+  kSmallLimits,   // whole run: a ps keeps few replies and early parts, and drops fragments early
   kExtendRun,     // whole run: when all epochs are sealed, a chief with more epochs and other data
                   // starts
   kFlaky,         // whole run: some records kill the first workers that compute them

@@ -58,6 +58,7 @@ constexpr std::array kBounded = {kWorkerWaitsForFloor, kWorkerPullsDiscarded};
 constexpr std::array kSync = {kPsStepStaged,       kPsStepStagedAgain, kPsStepCleared,
                               kChiefAllReturn,     kChiefStagedLate,   kChiefStagedEarly,
                               kChiefReplicaStalls, kWorkerRolledBack};
+constexpr std::array kSyncRoom = {kPsStepRefused};
 constexpr std::array kLostCommits = {kPsCommitRepeated, kWorkerStepsDiffer};
 constexpr std::array kBackups = {kPsStepLeftOut, kChiefReplicaMoves, kWorkerLeftOut};
 constexpr std::array kDamagedSteps = {kChiefEndedLate};
@@ -239,6 +240,11 @@ const std::array kProfiles = {
                       "kill-ps=4s,zombie-worker=1s,deaf=2s,join-ps=1s,kill-chief=5s,delay=3%,"
                       "duplicate=3%,drop=0.5%,ends",
             .defences = kNone},
+    Profile{.name = "sync-room",
+            .says = "synchronous steps of ps with room for few parts",
+            .size = {.shards = 24, .replicas = 6},
+            .faults = "chaos,small-limits",
+            .defences = kSyncRoom},
     Profile{.name = "backups",
             .says = "synchronous steps that leave out up to two of six replicas",
             .size = {.shards = 24, .replicas = 6, .backups = 2},

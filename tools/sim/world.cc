@@ -230,6 +230,7 @@ Result<void> World::start_ps(Process& process) {
   if (spec_.faults.on[size_t(FaultKind::kSmallLimits)]) {
     options.limits.replies_max = 8;
     options.limits.stage_age_ns_max = 300 * kMillisecond;
+    options.limits.step_early_bytes_max = 40;
   }
   return process.start_ps(std::move(options), spec_.ps_cores);
 }

@@ -127,6 +127,12 @@ void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
     note_applied(*slot);
   }
   const bool fragment = part->push.fragments > 1;
+  // The answer of a ps that has room for the part now.
+  const bool wanted =
+      !reply.others.empty() && std::ranges::all_of(reply.others, [](const wire::PartReply& other) {
+        return other.status == wire::PartStatus::kSendAgain;
+      });
+  if (wanted && !fragment) return send_push(now_ns, *slot, *part, fx);
   slot->pushes.erase(part);
   bool again = false;
   for (const wire::PartReply& other : reply.others) {
@@ -157,6 +163,7 @@ void Steps::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
         slot->left_out = true;
         order_.add_left_out();
         return hold_again(now_ns + hold_delay_ns(*slot), *slot);
+      case wire::PartStatus::kSendAgain:
       case wire::PartStatus::kViewMismatch:
       case wire::PartStatus::kUnknownPull:
         again = true;

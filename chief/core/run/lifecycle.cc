@@ -214,6 +214,11 @@ void Lifecycle::commit_step(Turn& turn) {
       save_due(turn)) {
     return;
   }
+  if (const wire::Expect* const expect = step_commits_.expect(pass_.table())) {
+    for_each_owner(members_, ownership_.view(), [&](uint32_t owner, const Member& member) {
+      if (step_commits_.tell(owner)) turn.send(member, *expect, turn.next_request());
+    });
+  }
   auto commit = step_commits_.due(pass_.table());
   if (!commit) return fail(turn, std::move(commit).error());
   if (!*commit) return;

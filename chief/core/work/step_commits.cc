@@ -34,11 +34,13 @@ StepCommits::StepCommits(const ChiefConfig& config)
       stall_ns_(std::max(config.lease_stall_ns,
                          kBatchStallNs * int64_t(config.job.train.sync_every.value_or(0)))),
       left_out_(replicas_),
+      expect_{.version = uint64_t{config.term} << 32, .parts = {}},
       outbox_(config.resend_ns),
       norms_(config) {}
 
 void StepCommits::on_view(const wire::View& view, bool rolled_back) {
   staged_.assign(view.owners.size(), {});
+  told_.assign(view.owners.size(), 0);
   if (!rolled_back) return;
   rolled_back_ = view.id;
   left_out_ = LeftOut(replicas_);
@@ -60,7 +62,20 @@ Result<void> StepCommits::take_versions(const RoundOutcome& outcome) {
 }
 
 void StepCommits::take(uint32_t owner, wire::Staged&& staged) {
-  if (owner < staged_.size()) staged_[owner] = std::move(staged);
+  if (owner >= staged_.size()) return;
+  told_[owner] = staged.expects;
+  staged_[owner] = std::move(staged);
+}
+
+const wire::Expect* StepCommits::expect(const LeaseTable& table) {
+  if (backups_ > 0) return nullptr;
+  std::vector<wire::StepPart> parts;
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
+    const std::optional<uint32_t> shard = table.first_open_of(replica);
+    if (shard) parts.push_back({replica, {table.epoch(), *shard, 0}});
+  }
+  if (parts != expect_.parts) expect_ = {.version = expect_.version + 1, .parts = std::move(parts)};
+  return &expect_;
 }
 
 Result<std::optional<wire::Commit>> StepCommits::due(const LeaseTable& table) const {

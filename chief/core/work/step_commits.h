@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "chief/core/outbox.h"
@@ -51,6 +52,13 @@ class StepCommits {
   Result<void> take_versions(const RoundOutcome& outcome);
   /// Takes the report of an owner under the current view.
   void take(uint32_t owner, wire::Staged&& staged);
+  /// Returns the current shards of all replicas, for the owners that tell() names. Returns null
+  /// with backups: which batches a step has is known only when it is due.
+  const wire::Expect* expect(const LeaseTable& table);
+  /// Returns whether an owner must be told what expect() returns.
+  bool tell(uint32_t owner) {
+    return std::exchange(told_[owner], expect_.version) != expect_.version;
+  }
   /// Returns the Commit that is due: every owner has staged the next batch of every replica that
   /// has shards left, except for TrainSpec::backups of them. The step has all batches that every
   /// owner has staged. The caller sends it to all owners. Error kBug if two owners have staged
@@ -95,6 +103,8 @@ class StepCommits {
   uint64_t next_ = 0;
   ViewId rolled_back_;                // the first view after the newest rollback
   std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet
+  wire::Expect expect_;               // the newest one
+  std::vector<uint64_t> told_;        // the version that each owner knows
   Outbox outbox_;
   StepNorms norms_;
   int64_t sent_ns_ = 0;  // when the Commit was sent, or a checkpoint was being written

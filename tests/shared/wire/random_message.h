@@ -298,7 +298,7 @@ class RandomMessages {
         return push();
       case Kind::kPushReply:
         return PushReply{batch(), partitions(0), list([&] {
-                           return PartReply{partition(), PartStatus(rng_.below(7)), number()};
+                           return PartReply{partition(), PartStatus(rng_.below(9)), number()};
                          }),
                          view()};
       case Kind::kReject:
@@ -322,12 +322,14 @@ class RandomMessages {
       case Kind::kFloor:
         return Floor{word() >> 11, int64_t(word() >> 1)};
       case Kind::kStaged:
-        return Staged{word() | 1, step_parts()};
+        return Staged{word() | 1, step_parts(), word()};
       case Kind::kCommit:
         return Commit{word() | 1, step_parts(), coin(),
                       list([&] { return float(number()) / 4096.0F; })};
       case Kind::kCommitted:
         return Committed{word() | 1, coin(), list([&] { return partition(); })};
+      case Kind::kExpect:
+        return Expect{word() | 1, step_parts()};
       case Kind::kReadFailed:
         return ReadFailed{word() | 1, code(), prose(), prose(), prose(), prose(), coin(), number()};
     }

@@ -85,6 +85,21 @@ TEST_CASE("a part for another step is computed from new values", "[worker]") {
   CHECK(push_in(h.sends_of<wire::Push>()[0]).step == 10);
 }
 
+TEST_CASE("a push for which a ps has room now is sent again at once, and alone", "[worker]") {
+  SyncHarness h(0);
+  const auto pushes = push_at(h, 0, 6);
+  REQUIRE(pushes.size() == 2);
+  h.answer_all(pushes[1], wire::PartStatus::kSendAgain, 0);
+  const auto again = h.sends_of<wire::Push>();
+  REQUIRE(again.size() == 1);
+  CHECK(push_in(again[0]) == push_in(pushes[1]));
+  CHECK(again[0].message.values.size() == pushes[1].message.values.size());
+  CHECK(again[0].message.envelope.request != pushes[1].message.envelope.request);
+  h.applied(pushes[0]);
+  h.applied(again[0]);
+  CHECK(take(h, 1, {1, 2}).size() == 2);  // the batch is done
+}
+
 TEST_CASE("a view that gives every partition a new generation voids the pulled values",
           "[worker]") {
   SyncHarness h(0);
