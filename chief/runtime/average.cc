@@ -74,6 +74,9 @@ Result<void> check_same(const RunModel& part, const RunModel& first) {
   if (layers_of(part.job) != layers_of(first.job) ||
       outputs.size() != first.job.model.outputs.size())
     return differs_from(part, first, "the model", "average only runs of one job");
+  if (traits_of(part.job.train.mode).has_groups != traits_of(first.job.train.mode).has_groups)
+    return differs_from(part, first, "`train.mode`",
+                        "runs in mode \"mixed\" have their rows in other partitions");
   if (part.job.seed != first.job.seed)
     return differs_from(part, first, "`seed`", "train all runs with the same seed");
   const char* const same_start =

@@ -275,6 +275,21 @@ Result<void> check_norms(const Job& job, const std::vector<TableSpec>& tables) {
                "DP-2106"};
 }
 
+/// Checks that a job that trains sparse tables and dense variables in two ways has both.
+Result<void> check_groups(const Job& job, const std::vector<TableSpec>& tables) {
+  if (!traits_of(job.train.mode).has_groups) return {};
+  for (const TableKind kind : {TableKind::kEmbedding, TableKind::kDense}) {
+    if (std::ranges::count(tables, kind, &TableSpec::kind) > 0) continue;
+    const bool dense = kind == TableKind::kDense;
+    return Error{
+        ErrorCode::kConfig,
+        str("mode \"mixed\" trains sparse tables and dense variables, but the model has no ",
+            dense ? "dense variables" : "sparse tables"),
+        "train.mode", str("set it to \"", dense ? "async" : "sync", '"'), "DP-2106"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
@@ -286,6 +301,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   if (mode == wire::Purpose::kTrain) {
     DP_TRY_VOID(check_step_memory(job, out.tables));
     DP_TRY_VOID(check_norms(job, out.tables));
+    DP_TRY_VOID(check_groups(job, out.tables));
   }
   DP_TRY_VOID(data::check_filter(job.data));
   // eval and predict read one source, which takes the place of the evaluation data.

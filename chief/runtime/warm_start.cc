@@ -7,6 +7,7 @@
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/run_file.h"
+#include "shared/job/job_file.h"
 #include "shared/optim/optimizer.h"
 
 namespace downpour::chief {
@@ -74,6 +75,19 @@ void start_anew(const TableSpec& from, const TableSpec& to, checkpoint::TableIma
   }
 }
 
+/// Checks that both runs have their rows in the same partitions.
+Result<void> check_groups(const checkpoint::Manifest& from, const std::string& run,
+                          const std::vector<TableSpec>& tables) {
+  DP_TRY(const Job job, job_from_toml(from.job, run));
+  const bool had = traits_of(job.train.mode).has_groups;
+  const bool has = !tables.empty() && tables[0].group != RowGroup::kAll;
+  if (had == has) return {};
+  return differs("`train.mode`", str('"', traits_of(job.train.mode).name, '"'),
+                 has ? "\"mixed\"" : "another mode",
+                 "with mode \"mixed\" other partitions have the rows: only a run in this mode can "
+                 "start from another one");
+}
+
 /// Removes the files of an earlier attempt. A run that has begun is never cleared.
 Result<void> clear(Storage& storage, const std::string& run_dir) {
   DP_TRY_VOID(storage.remove(checkpoint::manifest_path(run_dir, kWarmStartCheckpoint)));
@@ -106,6 +120,7 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
                                              uint32_t partitions, std::vector<std::string>* notes) {
   DP_TRY(checkpoint::Manifest manifest, checkpoint::load_newest(storage, from.run, notes));
   DP_TRY_VOID(check_warm_start(manifest, tables, partitions, from.slots));
+  DP_TRY_VOID(check_groups(manifest, from.run, tables));
   DP_TRY_VOID(clear(storage, to.run_dir));
   const std::string source = checkpoint::checkpoint_folder(from.run, manifest.id);
   DP_TRY(checkpoint::ImageFileWriter writer,

@@ -24,11 +24,12 @@ double divisor_of(StepDivisor divisor, const StagedReplica& staged) {
 
 }  // namespace
 
-/// Returns the step that all owned partitions apply next; 0 if they differ, or if there are none.
+/// Returns the step that all partitions with steps apply next; 0 if they differ, or if there are
+/// none.
 uint64_t Commits::next_step() const {
   uint64_t step = 0;
   bool differ = false;
-  for_each(partitions_.owned(), [&](PartitionId p) {
+  for_each(partitions_.stepped(), [&](PartitionId p) {
     const uint64_t here = partitions_.next_steps()[raw(p)];
     differ = differ || (step != 0 && step != here);
     step = here;
@@ -62,7 +63,7 @@ Result<StepStage::Added> Commits::stage(PeerKey from, RequestId request, const w
   const bool replaces = there != nullptr && push.batch < there->batch;
   if (replaces && std::ranges::count(added_, number, &wire::StepPart::replica) > 0)
     ask_for_all(turn);
-  const bool had_all = stage_.has(number, push.batch, partitions_.owned());
+  const bool had_all = stage_.has(number, push.batch, partitions_.stepped());
   const bool early = config_.steps->backups == 0 && !is_next_to_add(number, push.batch);
   const StepStage::Added added =
       stage_.add(number, from, request, push, covered, parts, std::move(payloads),
@@ -73,8 +74,8 @@ Result<StepStage::Added> Commits::stage(PeerKey from, RequestId request, const w
                      " MiB that a ps core may stage; lower train.replicas or use more ps")};
   }
   if (added == StepStage::Added::kStaged) add_up(turn);
-  const bool completes = !had_all && stage_.has(number, push.batch, partitions_.owned());
-  if (completes && stage_.complete(partitions_.owned()).size() >= expected_) report(turn);
+  const bool completes = !had_all && stage_.has(number, push.batch, partitions_.stepped());
+  if (completes && stage_.complete(partitions_.stepped()).size() >= expected_) report(turn);
   return added;
 }
 
@@ -86,7 +87,7 @@ void Commits::on_shard_end(Turn& turn) {
 void Commits::report(Turn& turn) const {
   if (stage_.empty()) return;
   wire::Staged staged{.step = next_step(),
-                      .parts = stage_.complete(partitions_.owned()),
+                      .parts = stage_.complete(partitions_.stepped()),
                       .expects = expect_.version};
   // The chief learns also without a complete part which Expect the core knows.
   if (staged.step != 0 && (!staged.parts.empty() || config_.steps->backups == 0))
@@ -123,7 +124,7 @@ void Commits::on_markers(Turn& turn) {
 
 void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
   const uint64_t next = next_step();
-  const bool applied = none(partitions_.owned()) || commit.step + 1 == next;
+  const bool applied = none(partitions_.stepped()) || commit.step + 1 == next;
   if (applied && commit.measure) return;  // a late copy
   if (applied && last_.step == commit.step && last_ != commit) {
     // After a rollback the step may have other batches than in a Commit from before.
@@ -160,7 +161,7 @@ void Commits::continue_after_copy(Turn& turn) {
 bool Commits::applies(const wire::Commit& commit) const {
   if (partitions_.owned() != partitions_.serving()) return false;
   return std::ranges::all_of(commit.parts, [&](const wire::StepPart& part) {
-    return stage_.has(part.replica, part.batch, partitions_.owned());
+    return stage_.has(part.replica, part.batch, partitions_.stepped());
   });
 }
 
@@ -192,16 +193,16 @@ bool Commits::finish_sum(const wire::Commit& commit, Turn& turn) {
 }
 
 void Commits::measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
-  const Bits& owned = partitions_.owned();
+  const Bits& stepped = partitions_.stepped();
   if (!finish_sum(commit, turn)) return;
   wire::Committed answer{.step = commit.step, .measured = true, .partitions = {}};
-  for_each(owned, [&](PartitionId p) { answer.partitions.push_back(p); });
+  for_each(stepped, [&](PartitionId p) { answer.partitions.push_back(p); });
   turn.send(kChiefPeer, envelope.request, std::move(answer),
-            Bytes::of(sum_.squares(owned, config_.steps->clip_groups)));
+            Bytes::of(sum_.squares(stepped, config_.steps->clip_groups)));
 }
 
 void Commits::apply(const wire::Commit& commit, Turn& turn) {
-  const Bits& owned = partitions_.owned();
+  const Bits& stepped = partitions_.stepped();
   const std::vector<const StagedReplica*> replicas = replicas_of(commit);
   sum_.scale(commit.factors);
   const std::vector<Piece>& sum = sum_.pieces();
@@ -213,15 +214,15 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
   for (const Piece& piece : sum) ps::apply(partitions_, piece, nullptr, reductions);
   Watermarks& watermarks = partitions_.watermarks();
   for (const StagedReplica* staged : replicas) {
-    watermarks.advance(staged->batch, owned, staged->records, staged->records_hash, staged->from);
+    watermarks.advance(staged->batch, stepped, staged->records, staged->records_hash, staged->from);
     const PartitionId p{staged->batch.shard % partitions_.count()};
     for (const StagedPush& push : staged->pushes) {
       if (!push.metrics.empty() && contains(push.parts, p))
         watermarks.add_metrics(staged->batch.epoch, p, push.metrics);
     }
-    stats_.staleness[0] += count(owned);
+    stats_.staleness[0] += count(stepped);
   }
-  partitions_.step(owned);
+  partitions_.step(stepped);
   for (const StagedReplica* staged : replicas) {
     for (const StagedReplica::Waiting& waiting : staged->waiting) {
       turn.send(waiting.from, waiting.request,

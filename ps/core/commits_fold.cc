@@ -28,7 +28,7 @@ bool Commits::agrees_with_expected(const std::vector<wire::StepPart>& added) con
 const wire::StepPart* Commits::next_to_add() const {
   if (finished_) return nullptr;
   size_t next = added_.size();
-  if (next > 0 && !stage_.has(added_.back().replica, added_.back().batch, partitions_.owned()))
+  if (next > 0 && !stage_.has(added_.back().replica, added_.back().batch, partitions_.stepped()))
     --next;
   return next < expect_.parts.size() ? &expect_.parts[next] : nullptr;
 }
@@ -46,7 +46,7 @@ uint64_t Commits::early_bytes_max() const {
     if (spec.kind == TableKind::kDense)
       dense_bytes += spec.table_variables[0].elements() * sizeof(float);
   }
-  dense_bytes = dense_bytes * count(partitions_.owned()) / partitions_.count();
+  dense_bytes = dense_bytes * count(partitions_.stepped()) / partitions_.count();
   return std::max(dense_bytes, config_.limits.step_early_bytes_max);
 }
 
@@ -59,7 +59,7 @@ void Commits::add_up(Turn& turn) {
     if (added_.empty() || added_.back().replica != number)
       added_.push_back({number, staged->batch});
     stage_.use_payloads(number, [&](const StagedPush& push) { sum_.add(push); });
-    if (!stage_.has(number, staged->batch, partitions_.owned())) break;
+    if (!stage_.has(number, staged->batch, partitions_.stepped())) break;
   }
   ask_for_refused(turn);
 }

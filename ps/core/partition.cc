@@ -9,7 +9,10 @@ namespace downpour::ps {
 Partitions::Partitions(const PsConfig& config)
     : count_(uint32_t{1} << config.partition_bits),
       specs_(config.tables),
+      grouped_(std::ranges::any_of(
+          specs_, [](const TableSpec& spec) { return spec.group != RowGroup::kAll; })),
       owned_(bits_for(count_)),
+      stepped_(bits_for(count_)),
       frozen_(bits_for(count_)),
       serving_(bits_for(count_)),
       serving_bytes_(count_),
@@ -28,10 +31,18 @@ Partitions::Partitions(const PsConfig& config)
   }
 }
 
-void Partitions::versions(std::vector<uint64_t>& out) const {
+bool Partitions::are_mixed(const Bits& parts) const {
+  if (!grouped_ || none(parts)) return false;
+  const RowGroup group = group_of(first(parts), count_);
+  bool differ = false;
+  for_each(parts, [&](PartitionId p) { differ = differ || group_of(p, count_) != group; });
+  return differ;
+}
+
+void Partitions::versions(const Bits& parts, std::vector<uint64_t>& out) const {
   out.clear();
-  out.reserve(ps::count(owned_));
-  for_each(owned_, [&](PartitionId p) { out.push_back(version(p)); });
+  out.reserve(ps::count(parts));
+  for_each(parts, [&](PartitionId p) { out.push_back(version(p)); });
 }
 
 void Partitions::step(const Bits& parts) {
@@ -57,6 +68,7 @@ void Partitions::seal(uint32_t epochs) {
 void Partitions::adopt(PartitionId p, ViewId ownership_generation, uint32_t sealed_epochs) {
   DP_CHECK(!owns(p), p);
   insert(owned_, p);
+  if (has_steps(p)) insert(stepped_, p);
   ownership_generations_[raw(p)] = ownership_generation;
   sealed_[raw(p)] = sealed_epochs;
   next_steps_[raw(p)] = 1;
@@ -146,6 +158,7 @@ void Partitions::drop(const Bits& parts) {
   for_each(parts, [&](PartitionId p) {
     for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
     erase(owned_, p);
+    erase(stepped_, p);
     erase(frozen_, p);
     erase(awaiting_markers_, p);
     ownership_generations_[raw(p)] = {};

@@ -24,6 +24,15 @@ class Partitions {
   uint32_t count() const { return count_; }
   const Bits& owned() const { return owned_; }
   bool owns(PartitionId p) const { return contains(owned_, p); }
+  /// Owned partitions that apply whole steps, if the job has steps: all owned ones, or in a job
+  /// with groups those of RowGroup::kSync.
+  const Bits& stepped() const { return stepped_; }
+  /// Whether a part for these partitions, which are all of one group, is applied when it arrives.
+  bool apply_on_arrival(const Bits& parts) const {
+    return grouped_ && !none(parts) && group_of(first(parts), count_) == RowGroup::kAsync;
+  }
+  /// Whether the partitions belong to both groups of a job with groups.
+  bool are_mixed(const Bits& parts) const;
   /// Partitions that accept pulls and pushes: owned and not frozen.
   const Bits& serving() const { return serving_; }
   bool serves(PartitionId p) const { return contains(serving_, p); }
@@ -42,8 +51,8 @@ class Partitions {
   /// By partition: the number of the next step, which is the number of applied steps plus one.
   const uint64_t* next_steps() const { return next_steps_.data(); }
   uint64_t version(PartitionId p) const { return next_steps_[raw(p)] - 1; }
-  /// Writes the versions of all owned partitions to `out`, in ascending order of partitions.
-  void versions(std::vector<uint64_t>& out) const;
+  /// Writes the versions of `parts` to `out`, in ascending order of partitions.
+  void versions(const Bits& parts, std::vector<uint64_t>& out) const;
   /// Raises the versions of the partitions in `parts` by one, because they have applied a batch,
   /// with or without keys.
   void step(const Bits& parts);
@@ -105,6 +114,9 @@ class Partitions {
 
  private:
   void refresh();
+  bool has_steps(PartitionId p) const {
+    return !grouped_ || group_of(p, count_) == RowGroup::kSync;
+  }
   /// Exports everything of an image but its rows.
   void export_state(PartitionId p, checkpoint::PartitionImage& image) const;
   /// Whether the partition has passed the batch, with or without its gradient.
@@ -114,7 +126,9 @@ class Partitions {
   std::vector<TableSpec> specs_;
   std::vector<std::unique_ptr<Table>> tables_;
   SnapshotMemory snapshot_memory_;
+  bool grouped_;  // the job has groups
   Bits owned_;
+  Bits stepped_;  // of the owned ones
   Bits frozen_;   // of the owned ones
   Bits serving_;  // owned and not frozen
   std::vector<uint8_t> serving_bytes_;

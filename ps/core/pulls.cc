@@ -41,7 +41,7 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
     return turn.send(from, envelope.request, std::move(reply));
   }
 
-  partitions_.versions(reply.versions);
+  partitions_.versions(partitions_.owned(), reply.versions);
   Handle* handle = nullptr;
   if (pull.keep_handle && pull.purpose == wire::Purpose::kTrain) {
     handle = handles_.add(pull.worker, envelope.request, message.keys.count<uint64_t>(),
@@ -54,6 +54,9 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
     handle->versions = reply.versions;
     rows = handle->rows.data();
   }
+  // In a job with groups, a worker learns from the versions at which step the core is.
+  if (partitions_.stepped() != partitions_.owned())
+    partitions_.versions(partitions_.stepped(), reply.versions);
   const uint8_t* keys = message.keys.data();
   uint8_t* values = buffer.memory.get();
   for (const wire::Section& section : pull.sections) {
@@ -77,8 +80,9 @@ void Pulls::count_load(const wire::Pull& pull, const Bytes& keys) {
       const uint64_t key = keys.load<uint64_t>(at++);
       uint64_t floats = 0;
       for (size_t m = 0; m < spec.table_variables.size(); ++m) floats += spec.row_floats(m, key);
-      load_meter_.count(partition_of(row_hash(section.table, key), config_.partition_bits),
-                        floats * sizeof(float), times);
+      load_meter_.count(
+          partition_of(row_hash(section.table, key, spec.group), config_.partition_bits),
+          floats * sizeof(float), times);
     }
   }
 }

@@ -36,11 +36,13 @@ void Pushes::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
   Result<void> done = check_push(push, message.keys, message.values);
   if (done) {
     admit(message.envelope.view, push);
-    if (commits_.enabled() && !push.end) admit_step(push);
+    admission_.of_step =
+        commits_.enabled() && !push.end && !partitions_.apply_on_arrival(admission_.covered);
+    if (admission_.of_step) admit_step(push);
     if (none(admission_.apply)) {
       if (push.fragments > 1) staging_.erase(push.worker, push.batch, admission_.covered);
       if (admission_.gaps == 0) handles_.erase(push.worker, push.handle);
-    } else if (commits_.enabled() && !push.end && commits_.has(push, admission_.apply)) {
+    } else if (admission_.of_step && commits_.has(push, admission_.apply)) {
       done = stage(push, {}, turn);
     } else if (push.fragments > 1) {
       done = apply_fragment(now_ns, message, push, turn);
@@ -118,6 +120,8 @@ Result<void> Pushes::check_push(const wire::Push& push, const Bytes& keys, const
   }
   if (push.metrics.size() > config_.limits.outputs_max) return malformed("too many metrics");
   if (commits_.enabled()) DP_TRY_VOID(commits_.check(push));
+  if (!push.end && partitions_.are_mixed(covered))
+    return malformed("the push covers partitions of both groups");
   if (!push.pulled_versions.empty() && push.pulled_versions.size() != count(covered)) {
     return malformed(
         str(push.pulled_versions.size(), " pulled versions for ", count(covered), " partitions"));
@@ -316,7 +320,7 @@ Result<void> Pushes::apply_whole(const wire::Push& push, const std::vector<Piece
   if (kWatermarks || push.end) {
     DP_TRY_VOID(watermarks.room_for(push.batch.shard_id(), parts, push.end, admission_.from));
   }
-  if (commits_.enabled() && !push.end) return stage(push, pieces, turn);
+  if (admission_.of_step) return stage(push, pieces, turn);
   if (push.end) {
     check_sums(push);
     watermarks.end(push.batch.shard_id(), parts, push.counts, push.records_hash);

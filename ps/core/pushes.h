@@ -21,7 +21,8 @@ namespace downpour::ps {
 
 /// Part of the hot path. A push is checked completely before anything of it is applied. In
 /// synchronous training, gradients are not applied when they arrive: Commits stages them, and
-/// applies and answers them with their step. Shard-end markers are applied at once in every mode.
+/// applies and answers them with their step. The exception are partitions of RowGroup::kAsync.
+/// Shard-end markers are applied at once in every mode.
 class Pushes {
  public:
   /// Keeps the references.
@@ -50,7 +51,8 @@ class Pushes {
     uint32_t gaps = 0;
     RequestId request{};
     bool refused = false;                 // some part was answered with a view mismatch
-    bool waits = false;                   // the admitted parts are answered later
+    bool of_step = false;                 // the parts are applied with a synchronous step
+    bool waits = false;                   // the admitted parts are staged for it
     bool no_room = false;                 // the worker will be asked to send them again
     std::vector<wire::PartReply> others;  // parts that are not applied, ascending
   };

@@ -67,8 +67,9 @@ void visit_bucket(const Bucket& bucket, Visit&& visit) {
 
 }  // namespace
 
-RowIndex::RowIndex(TableId table, uint64_t salt)
+RowIndex::RowIndex(TableId table, uint64_t salt, RowGroup group)
     : table_(table),
+      group_(group),
       multiplier_(hash_combine(salt, raw(table)) | 1),
       arena_(sizeof(Bucket) / sizeof(float)) {
   directory_.push_back({});

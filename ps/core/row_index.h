@@ -77,29 +77,31 @@ class RowIndex final {
   static constexpr uint64_t kKeyBytesMax = 2 * sizeof(Bucket) * 2 / Bucket::kSlots;
 
   /// `salt` determines the secret number. The same salt gives the same index, bit for bit.
-  RowIndex(TableId table, uint64_t salt);
+  RowIndex(TableId table, uint64_t salt, RowGroup group = RowGroup::kAll);
   /// Sets the options. Call it before the first key.
   void configure(const ArenaOptions& options) { arena_.configure(options); }
 
-  uint64_t hash(uint64_t key) const { return row_hash(table_, key); }
+  uint64_t hash(uint64_t key) const { return row_hash(table_, key, group_); }
   /// Finds home buckets. It copies the members that this needs, so that a loop keeps them in
   /// registers. Valid until generation() changes.
   class Homes {
    public:
     explicit Homes(const RowIndex& index)
         : table_(index.table_),
+          group_(index.group_),
           shift_(63 - index.directory_bits_),
           multiplier_(index.multiplier_),
           directory_(index.directory_.data()),
           buckets_(reinterpret_cast<const Bucket*>(index.arena_.base())) {}
     const Bucket* of(uint64_t key) const {
-      const uint64_t hash = row_hash(table_, key);
+      const uint64_t hash = row_hash(table_, key, group_);
       const Segment& segment = directory_[(hash >> 1) >> shift_];
       return buckets_ + segment.first_bucket + home(segment, hash, multiplier_);
     }
 
    private:
     TableId table_;
+    RowGroup group_;
     uint32_t shift_;
     uint64_t multiplier_;
     const Segment* directory_;
@@ -186,6 +188,7 @@ class RowIndex final {
   };
 
   TableId table_;
+  RowGroup group_;
   uint64_t multiplier_;  // odd
   uint32_t directory_bits_ = 0;
   std::vector<Segment> directory_;  // 2^directory_bits_

@@ -16,10 +16,10 @@ bool is_partial(const checkpoint::PartitionImage& image, uint32_t epoch, uint32_
                       [&](const auto& open) { return open.shard.epoch == epoch; });
 }
 
-/// Whether `step` is the next step of every owned partition.
+/// Whether `step` is the next step of every partition that applies steps.
 bool is_at(const Partitions& partitions, uint64_t step) {
   bool all = true;
-  for_each(partitions.owned(),
+  for_each(partitions.stepped(),
            [&](PartitionId p) { all = all && partitions.next_steps()[raw(p)] == step; });
   return all;
 }

@@ -39,7 +39,7 @@ void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, 
 
 Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
              const ArenaOptions& arenas, uint64_t index_salt)
-    : id_(id), spec_(spec), partition_bits_(partition_bits), index_(id, index_salt) {
+    : id_(id), spec_(spec), partition_bits_(partition_bits), index_(id, index_salt, spec.group) {
   DP_CHECK(!spec.table_variables.empty(), spec.name);
   DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);
   if (spec.kind == TableKind::kDense) {

@@ -100,17 +100,31 @@ constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
   return mix64(unmixed_hash_string(text, seed));
 }
 
+/// Which half of the partitions holds a table, in a job that trains its tables in two ways. Then
+/// the highest bit of a partition's number is its group.
+enum class RowGroup : uint8_t {
+  kAll,    // the job has no groups: all partitions hold the table
+  kSync,   // the lower half: a part is applied with its step
+  kAsync,  // the upper half: a part is applied when it arrives
+};
+
 /// Returns the hash of a row (embedding key or dense block index) of a table. Its high bits select
 /// the partition; the bits below them select the place in the partition's index.
-constexpr uint64_t row_hash(TableId table, uint64_t key) {
+constexpr uint64_t row_hash(TableId table, uint64_t key, RowGroup group = RowGroup::kAll) {
   const uint64_t x =
       (key ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23)) * 0x9e3779b97f4a7c15ULL;
-  return (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
+  const uint64_t hash = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
+  if (group == RowGroup::kAll) return hash;
+  return hash >> 1 | uint64_t(group == RowGroup::kAsync) << 63;
 }
 
 /// Returns the partition of a row hash. `partition_bits` = log2(P), 1 to 16.
 constexpr PartitionId partition_of(uint64_t hash, uint32_t partition_bits) {
   return PartitionId(uint32_t(hash >> (64 - partition_bits)));
+}
+/// Returns the group of one of `partitions` partitions, in a job with groups.
+constexpr RowGroup group_of(PartitionId partition, uint32_t partitions) {
+  return raw(partition) < partitions / 2 ? RowGroup::kSync : RowGroup::kAsync;
 }
 
 }  // namespace downpour

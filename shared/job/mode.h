@@ -27,7 +27,11 @@ namespace downpour {
 /// variables. The variables then change by the mean of the replicas' changes, weighted by records
 /// (McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
 /// AISTATS 2017). The optimizer `outer` applies the mean (Douillard et al., "DiLoCo", 2023).
-enum class TrainMode : uint8_t { kAsync, kBounded, kSync, kLocal };
+///
+/// mixed: dense variables as in sync, without backups, and the rows of sparse tables as in async: a
+/// part is applied when it arrives (Lian et al., "Persia: An Open, Hybrid System Scaling Deep
+/// Learning-based Recommenders up to 100 Trillion Parameters", KDD 2022).
+enum class TrainMode : uint8_t { kAsync, kBounded, kSync, kLocal, kMixed };
 
 constexpr uint64_t kStalenessDefault = 8;  // batches
 constexpr uint32_t kReplicasMax = 256;
@@ -44,6 +48,7 @@ struct ModeTraits {
   bool has_replicas = false;   // the key `replicas`; a step has several batches
   bool has_backups = false;    // the key `backups`
   bool has_rounds = false;     // the keys `sync_every` and `outer`; replicas train alone in between
+  bool has_groups = false;     // sparse tables and dense variables lie in different partitions
 };
 
 /// One entry per mode, in the order of the enum.
@@ -53,12 +58,14 @@ inline constexpr std::array kModes{
     ModeTraits{.mode = TrainMode::kSync, .name = "sync", .has_replicas = true, .has_backups = true},
     ModeTraits{
         .mode = TrainMode::kLocal, .name = "local", .has_replicas = true, .has_rounds = true},
+    ModeTraits{
+        .mode = TrainMode::kMixed, .name = "mixed", .has_replicas = true, .has_groups = true},
 };
 static_assert([] {
   for (size_t i = 0; i < kModes.size(); ++i) {
     if (size_t(kModes[i].mode) != i) return false;
   }
-  return kModes.size() == size_t(TrainMode::kLocal) + 1;
+  return kModes.size() == size_t(TrainMode::kMixed) + 1;
 }());
 
 constexpr const ModeTraits& traits_of(TrainMode mode) { return kModes[size_t(mode)]; }

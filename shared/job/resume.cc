@@ -118,8 +118,10 @@ std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& no
   const std::map<std::string, std::string> was(was_flat.begin(), was_flat.end());
   const std::map<std::string, std::string> is(now_flat.begin(), now_flat.end());
   // In a mode with rounds the ps store the state of train.outer, otherwise that of the optimizer.
+  // In a mode with groups other partitions hold the rows.
+  const ModeTraits &old_mode = traits_of(saved.train.mode), &new_mode = traits_of(now.train.mode);
   const bool other_state =
-      traits_of(saved.train.mode).has_rounds != traits_of(now.train.mode).has_rounds;
+      old_mode.has_rounds != new_mode.has_rounds || old_mode.has_groups != new_mode.has_groups;
   const auto consider = [&](const std::string& key, const std::string& before,
                             const std::string& after) {
     const Frozen kind = key == "train.mode" && other_state ? Frozen::kForRun

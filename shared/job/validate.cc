@@ -212,10 +212,25 @@ Result<void> check_keys_of_mode(const TrainSpec& train) {
   return {};
 }
 
+/// Checks a job that applies the gradients of sparse tables when they arrive.
+Result<void> check_groups(const Job& job) {
+  const std::string mode = str("mode \"", traits_of(job.train.mode).name, "\"");
+  const bool norm = job.clip.norm > 0;
+  if (norm || job.clip.global_norm > 0) {
+    return wrong(mode +
+                     " clips gradients only by value, because no process has the gradient of a "
+                     "whole step",
+                 norm ? "optimizer.clip.norm" : "optimizer.clip.global_norm",
+                 "set optimizer.clip.value instead, or set train.mode = \"async\"");
+  }
+  return {};
+}
+
 Result<void> check_mode(const Job& job) {
   const TrainSpec& train = job.train;
   const ClusterSpec& cluster = job.cluster;
   DP_TRY_VOID(check_keys_of_mode(train));
+  if (traits_of(train.mode).has_groups) DP_TRY_VOID(check_groups(job));
   if (traits_of(train.mode).has_replicas) {
     DP_TRY_VOID(check_sync(job));
     if ((job.clip.norm > 0 || job.clip.global_norm > 0) && train.backups > 0)

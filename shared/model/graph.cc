@@ -86,6 +86,7 @@ class Step final {
     sum_dense_gradients();
     sum_keyed_gradients();
     if (program_.clip.given()) clip();
+    if (program_.async_mean || program_.async_clip > 0) finish_async();
     end_metrics(want_auc, metrics);
   }
 
@@ -221,16 +222,18 @@ class Step final {
            program_.outputs[o].width == 1;
   }
 
+  /// Returns the sum of the sample weights that count for an output.
+  double weight_of_batch(const Output& output) const {
+    return output.weights != kNoIndex ? sum_weights(batch_.floats[output.weights].values)
+                                      : double(batch_.records);
+  }
+
   /// Computes the factor of each output's gradient. For "mean" it is the output's weight, divided
   /// by the sum of the sample weights that count; 0 if that sum is 0.
   void set_scales() {
     workspace_.scales.clear();
     for (const Output& output : program_.outputs) {
-      double divisor = 1;
-      if (program_.mean) {
-        divisor = output.weights != kNoIndex ? sum_weights(batch_.floats[output.weights].values)
-                                             : double(batch_.records);
-      }
+      const double divisor = program_.mean ? weight_of_batch(output) : 1;
       workspace_.scales.push_back(divisor > 0 ? float(double(output.weight) / divisor) : 0.0F);
     }
   }
@@ -288,6 +291,22 @@ class Step final {
       gradients.emplace_back(variables_[v].gradient, rows * variable.floats);
     }
     clip_gradients(program_.clip, gradients);
+  }
+
+  /// Divides and clips the gradients of the tables that no step combines with those of other
+  /// batches.
+  void finish_async() {
+    const double divisor = program_.async_mean ? weight_of_batch(program_.outputs[0]) : 1;
+    const float factor = divisor > 0 ? float(1.0 / divisor) : 0.0F;
+    std::vector<GradientView> gradients;
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      const Variable& variable = program_.variables[v];
+      if (program_.tables[variable.table].group != RowGroup::kAsync) continue;
+      const size_t rows = batch_.tables[variable.table].keys.size();
+      gradients.emplace_back(variables_[v].gradient, rows * variable.floats);
+      for (float& element : gradients.back()) element *= factor;
+    }
+    clip_gradients({.value = program_.async_clip}, gradients);
   }
 
   void clear_row_gradients() {

@@ -169,6 +169,10 @@ struct Program {
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"
   ClipSpec clip;
+  // Of the tables whose gradients a ps applies when they arrive (RowGroup::kAsync): whether they
+  // are divided by the weight of the batch, and the limit of their elements; 0: no limit.
+  bool async_mean = false;
+  float async_clip = 0;
   std::optional<LocalTraining> local;  // only in mode "local"
   // The order of a batch's unique keys may change the bits of sums over keys (KeyedProduct).
   bool any_key_order = true;

@@ -86,6 +86,12 @@ void VariableSet::finish(Program& program) const {
         program.local->optimizers.push_back(optimizer_of(variable.name));
     }
   }
+  if (traits_of(job_.train.mode).has_groups) {
+    for (TableSpec& table : program.tables)
+      table.group = table.kind == TableKind::kEmbedding ? RowGroup::kAsync : RowGroup::kSync;
+    program.async_mean = job_.train.reduction == "mean";
+    program.async_clip = job_.clip.value;
+  }
   const auto place = [&](uint32_t& handle) {
     if (handle == kNoIndex) return;
     const Declared& d = declared_[handle];

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/hash.h"
 #include "shared/base/ids.h"
 #include "shared/tensor/optimizers.h"
 
@@ -53,6 +54,7 @@ struct TableSpec {
   std::string name;
   TableKind kind = TableKind::kEmbedding;
   std::vector<VariableSpec> table_variables;
+  RowGroup group = RowGroup::kAll;  // follows from the job; manifests do not have it
   bool operator==(const TableSpec&) const = default;
 
   uint32_t block_count() const {

@@ -14,11 +14,15 @@ namespace {
 
 constexpr const char* kTarget = "1073741824";  // 2^30
 constexpr const char* kCounterModel =
-    "[[model.layers]]\nname = \"w\"\ntype = \"linear\"\ninputs = [\"features\"]\nbias = false\n"
+    "[[model.layers]]\nname = \"w\"\ntype = \"linear\"\ninputs = [\"features\"]\n";
+constexpr const char* kCounterOutput =
     "[[model.outputs]]\nname = \"y\"\ninput = \"w\"\nloss = \"squared\"\ntarget = \"label\"\n"
-    "[optimizer]\ntype = \"sgd\"\n";
+    "[optimizer]\ntype = \"sgd\"\nlearning_rate = ";
 constexpr const char* kCounterRate =
-    "4.656612873077392578125e-10";  // 2^-31, because the loss is the square without a factor 1/2
+    "4.656612873077392578125e-10\n";  // 2^-31, because the loss is the square without a factor 1/2
+constexpr const char* kBiasRate =     // 2^-41
+    "[[optimizer.rules]]\nvariables = \"w/bias\"\ntype = \"sgd\"\n"
+    "learning_rate = 4.5474735088646411895751953125e-13\n";
 
 // The folder is the same for every user, because messages contain its path: otherwise the trace of
 // a seed would depend on the user. The 0 keeps the traces of the seeds that tests name.
@@ -26,6 +30,7 @@ constexpr const char* kFolder = "/tmp/downpour-sim-0";
 
 std::string mode_with_replicas(const JobSize& size) {
   if (size.replicas == 0) return "";
+  if (size.mixed) return str("mode = \"mixed\"\nreplicas = ", size.replicas, "\n");
   if (size.sync_every == 0)
     return str("mode = \"sync\"\nreplicas = ", size.replicas, "\nbackups = ", size.backups, "\n");
   return str("mode = \"local\"\nreplicas = ", size.replicas, "\nsync_every = ", size.sync_every,
@@ -102,7 +107,8 @@ Result<Job> make_counter_job(const JobSize& size) {
   return make_built_in_job(
       size, {.name = "counter",
              .format = "libsvm",
-             .model = str(kCounterModel, "learning_rate = ", kCounterRate, '\n', clip),
+             .model = str(kCounterModel, size.mixed ? "" : "bias = false\n", kCounterOutput,
+                          kCounterRate, clip, size.mixed ? kBiasRate : ""),
              .records = records});
 }
 

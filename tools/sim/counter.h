@@ -31,6 +31,7 @@ struct JobSize {
   uint32_t backups = 0;           // replicas that a step may leave out
   uint32_t sync_every = 0;        // of mode "local", which needs replicas; 0: another mode
   uint64_t global_norm = 0;       // limit of the norm of a step's gradients; 0: none
+  bool mixed = false;             // mode "mixed", which needs replicas; the counter has a bias then
   uint64_t steps = 0;             // steps after which the job ends; 0: after the epochs
   bool reversed = false;          // the records of each file are in reverse order
   bool program = false;           // a program of unknown length writes the first file
@@ -54,7 +55,8 @@ Result<std::string> write_data(const std::string& name, const std::string& forma
                                const std::string& text);
 
 /// Makes the counter job. A squared loss with target 2^30 has a gradient of exactly -2^31 while the
-/// weights are small. The learning rate is 2^-31.
+/// weights are small. The learning rate is 2^-31. In mode "mixed" there is also a bias, whose rate
+/// is so low that it stays small.
 Result<Job> make_counter_job(const JobSize& size);
 
 }  // namespace downpour::sim

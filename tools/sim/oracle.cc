@@ -340,7 +340,8 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
       Row& row = rows[at];
       row.table = at.first;
       row.key = at.second;
-      row.partition = partition_of(row_hash(row.table, row.key), bits);
+      row.partition =
+          partition_of(row_hash(row.table, row.key, graph->tables()[raw(row.table)].group), bits);
       row.uses.push_back({number, std::move(gradient)});
     }
     oracle.batches_.push_back({.id = batch.id, .records = batch.records, .sums = losses.sums});

@@ -272,6 +272,19 @@ const std::array kProfiles = {
                   "chief.Committed:lose=5%,kill-worker=2s,kill-ps=4s,zombie-worker=1s,deaf=2s,"
                   "join-ps=1s,kill-chief=5s,delay=3%,duplicate=3%,drop=0.5%,ends",
         .defences = kNone},
+    Profile{.name = "mixed",
+            .says = "synchronous steps for a bias, and weights that are applied on arrival",
+            .size = {.shards = 24, .replicas = 6, .mixed = true},
+            .faults = "chaos",
+            .defences = kNone},
+    Profile{.name = "lost-mixed",
+            .says = "as lost-commits, with weights that are applied on arrival",
+            .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6, .mixed = true},
+            .faults = "ps.Commit:lose=8%,ps.Commit:repeat=8%,chief.Staged:lose=5%,"
+                      "chief.Committed:lose=5%,ps.Push:lose=5%,worker.PushReply:lose=5%,"
+                      "kill-worker=1s,kill-ps=4s,zombie-worker=1s,deaf=2s,join-ps=1s,"
+                      "kill-chief=5s,delay=3%,duplicate=3%,drop=0.5%,ends",
+            .defences = kNone},
     Profile{.name = "damaged-steps",
             .says = "synchronous steps, as damage: all partitions return to the older checkpoint",
             .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},

@@ -1,6 +1,7 @@
 #include "worker/core/pull_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <utility>
@@ -24,6 +25,7 @@ struct Column {
   std::vector<uint64_t>* keys = nullptr;
   size_t batch_table = SIZE_MAX;  // index into Batch::tables; SIZE_MAX: dense
   uint64_t embedding_bytes = 0;   // per row; 0: dense
+  uint64_t bytes = 0;             // of all values
   std::vector<uint16_t> partition;
   std::vector<uint16_t> message;
 
@@ -36,14 +38,16 @@ void add_section(PartMessage& message, TableId table, uint32_t begin, uint32_t c
   if (count > 0) message.sections.push_back({table, begin, count});
 }
 
-// Puts everything into one message; nothing moves.
+// Puts everything of one group into one message; nothing moves.
 PartMessage whole_message(const std::vector<Column>& columns, const Placements& placements,
-                          uint64_t bytes) {
-  PartMessage message;
-  message.covered = placements.covered[0];
-  message.value_bytes = bytes;
-  for (const Column& column : columns)
+                          RowGroup group) {
+  PartMessage message{.of_step = group != RowGroup::kAsync};
+  message.covered = covered_of(placements.covered[0], placements, group);
+  for (const Column& column : columns) {
+    if (column.spec->group != group) continue;
+    message.value_bytes += column.bytes;
     add_section(message, column.table, 0, uint32_t(column.keys->size()));
+  }
   return message;
 }
 
@@ -71,19 +75,22 @@ struct Grouping {
 };
 
 Grouping group_partitions(const Placements& placements, const std::vector<uint64_t>& bytes_of,
-                          uint64_t bytes_max) {
+                          uint64_t bytes_max, bool grouped) {
   Grouping grouping;
   grouping.first_message.resize(bytes_of.size());
   for (uint32_t owner = 0; owner < placements.covered.size(); ++owner) {
     bool open = false;
     placements.covered[owner].for_each([&](PartitionId p) {
       const uint64_t bytes = bytes_of[raw(p)];
+      const bool of_step = !grouped || group_of(p, uint32_t(bytes_of.size())) == RowGroup::kSync;
+      open = open && grouping.messages.back().of_step == of_step;
       if (bytes > bytes_max) {  // a message of its own, in fragments
         const auto fragments = uint32_t((bytes + bytes_max - 1) / bytes_max) + 1;
         grouping.fragmented = true;
         grouping.first_message[raw(p)] = uint16_t(grouping.messages.size());
         for (uint32_t f = 0; f < fragments; ++f) {
-          PartMessage message{.owner = owner, .fragment = f, .fragments = fragments};
+          PartMessage message{
+              .owner = owner, .fragment = f, .fragments = fragments, .of_step = of_step};
           message.covered.words.resize(placements.covered[owner].words.size());
           message.covered.insert(p);
           grouping.messages.push_back(std::move(message));
@@ -92,7 +99,7 @@ Grouping group_partitions(const Placements& placements, const std::vector<uint64
         return;
       }
       if (!open || grouping.messages.back().value_bytes + bytes > bytes_max) {
-        grouping.messages.push_back({.owner = owner});
+        grouping.messages.push_back({.owner = owner, .of_step = of_step});
         grouping.messages.back().covered.words.resize(placements.covered[owner].words.size());
         open = true;
       }
@@ -165,6 +172,24 @@ std::shared_ptr<const Placements> Placements::of(wire::View view) {
   return placements;
 }
 
+std::span<const RowGroup> groups_of(const std::vector<TableSpec>& tables) {
+  static constexpr std::array kNone{RowGroup::kAll};
+  static constexpr std::array kBoth{RowGroup::kSync, RowGroup::kAsync};
+  if (tables.empty() || tables[0].group == RowGroup::kAll) return kNone;
+  return kBoth;
+}
+
+wire::PartitionSet covered_of(const wire::PartitionSet& set, const Placements& placements,
+                              RowGroup group) {
+  if (group == RowGroup::kAll) return set;
+  wire::PartitionSet of_group;
+  of_group.words.resize(set.words.size());
+  set.for_each([&](PartitionId p) {
+    if (group_of(p, uint32_t(placements.view.partitions.size())) == group) of_group.insert(p);
+  });
+  return of_group;
+}
+
 std::vector<wire::Section> PartMessage::wire_sections() const {
   std::vector<wire::Section> out;
   out.reserve(sections.size());
@@ -184,22 +209,35 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
   for (size_t t = 0; t < batch.tables.size(); ++t) {
     const TableSpec& spec = tables[raw(batch.tables[t].table)];
     const uint64_t row_bytes = bytes_of_row(spec, 0);
-    columns.push_back({batch.tables[t].table, &spec, &batch.tables[t].keys, t, row_bytes, {}, {}});
-    bytes += batch.tables[t].keys.size() * row_bytes;
+    columns.push_back({.table = batch.tables[t].table,
+                       .spec = &spec,
+                       .keys = &batch.tables[t].keys,
+                       .batch_table = t,
+                       .embedding_bytes = row_bytes,
+                       .bytes = batch.tables[t].keys.size() * row_bytes,
+                       .partition = {},
+                       .message = {}});
+    bytes += columns.back().bytes;
     key_count += batch.tables[t].keys.size();
   }
   for (uint32_t t = 0; t < tables.size(); ++t) {
     if (tables[t].kind != TableKind::kDense) continue;
     dense_keys[t].resize(tables[t].block_count());
     std::iota(dense_keys[t].begin(), dense_keys[t].end(), uint64_t{0});
-    columns.push_back({TableId{t}, &tables[t], &dense_keys[t], SIZE_MAX, 0, {}, {}});
-    bytes += tables[t].table_variables[0].elements() * sizeof(float);
+    columns.push_back({.table = TableId{t},
+                       .spec = &tables[t],
+                       .keys = &dense_keys[t],
+                       .bytes = tables[t].table_variables[0].elements() * sizeof(float),
+                       .partition = {},
+                       .message = {}});
+    bytes += columns.back().bytes;
     key_count += dense_keys[t].size();
   }
 
   if (placements->covered.size() == 1 && bytes <= message_bytes_max &&
       key_count * 8 <= message_bytes_max) {
-    plan.messages.push_back(whole_message(columns, *placements, bytes));
+    for (const RowGroup group : groups_of(tables))
+      plan.messages.push_back(whole_message(columns, *placements, group));
   } else {
     // The size of the keys limits a message too: a row of one float is smaller than its key.
     std::vector<uint64_t> bytes_of(placements->view.partitions.size());
@@ -207,12 +245,14 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
       column.partition.resize(column.keys->size());
       for (size_t i = 0; i < column.keys->size(); ++i) {
         const uint64_t key = (*column.keys)[i];
-        const PartitionId p = partition_of(row_hash(column.table, key), placements->partition_bits);
+        const PartitionId p = partition_of(row_hash(column.table, key, column.spec->group),
+                                           placements->partition_bits);
         column.partition[i] = uint16_t(raw(p));
         bytes_of[raw(p)] += std::max<uint64_t>(column.row_bytes(key), sizeof(uint64_t));
       }
     }
-    Grouping grouping = group_partitions(*placements, bytes_of, message_bytes_max);
+    Grouping grouping =
+        group_partitions(*placements, bytes_of, message_bytes_max, groups_of(tables).size() > 1);
     std::vector<uint64_t> filled(grouping.messages.size());
     for (Column& column : columns) {
       column.message.resize(column.keys->size());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "shared/base/bytes.h"
@@ -52,6 +53,7 @@ struct PartMessage {
   uint64_t value_bytes = 0;  // bytes of the pulled values; also of the gradients
   uint32_t fragment = 0;
   uint32_t fragments = 1;
+  bool of_step = true;  // false: of partitions of RowGroup::kAsync, in a job with groups
 
   std::vector<wire::Section> wire_sections() const;
 };
@@ -63,6 +65,13 @@ struct PullPlan {
   std::vector<PartMessage> messages;
   std::vector<std::vector<uint32_t>> dense_blocks;  // by table id; empty for embedding tables
 };
+
+/// Returns the groups of partitions that the tables of a job have. A message covers partitions of
+/// one group only, because a ps answers the parts of the groups at different times.
+std::span<const RowGroup> groups_of(const std::vector<TableSpec>& tables);
+/// Returns the partitions of `set` that belong to `group`.
+wire::PartitionSet covered_of(const wire::PartitionSet& set, const Placements& placements,
+                              RowGroup group);
 
 /// Makes the plan. With one owner, and keys and values that fit into one message, nothing moves and
 /// no key is hashed. Otherwise it reorders the unique keys of `batch` and renumbers its bags.

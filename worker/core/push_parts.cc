@@ -69,7 +69,7 @@ Regrouped regroup(const std::vector<TableSpec>& tables, const PullPlan& plan,
           }
           for (uint32_t i = 0; i < section.count; ++i) {
             const uint64_t key = message.keys.load<uint64_t>(keys_at + i);
-            if (wanted.contains(partition_of(row_hash(section.table, key), bits)))
+            if (wanted.contains(partition_of(row_hash(section.table, key, table.group), bits)))
               chosen.push_back({m, key, table_variable_at});
             for (size_t k = 0; k < table_variable_at.size(); ++k)
               table_variable_at[k] += table.row_floats(k, key);
@@ -93,6 +93,56 @@ Regrouped regroup(const std::vector<TableSpec>& tables, const PullPlan& plan,
   return out;
 }
 
+/// Adds the parts that `message` covers, in one message if they fit.
+void add_parts(const std::vector<TableSpec>& tables, uint64_t message_bytes_max, const Slot& slot,
+               PushPart message, std::vector<PushPart>& parts) {
+  if (slot.is_end() || slot.quarantined()) return parts.push_back(std::move(message));  // no keys
+  const wire::PartitionSet covered = message.push.covered;
+  Regrouped all = regroup(tables, slot.batch->plan, slot.gradients, covered);
+  if (std::max(all.values.size() * 4, all.keys.size() * 8) <= message_bytes_max) {
+    message.push.sections = std::move(all.sections);
+    message.keys = Bytes::of(std::move(all.keys));
+    message.values = Bytes::of(std::move(all.values));
+    return parts.push_back(std::move(message));
+  }
+  // Too much for one message. Partitions with keys are sent one by one, a larger one in its
+  // fragments. Partitions without keys are sent together.
+  wire::PartitionSet bare;
+  bare.words.resize(covered.words.size());
+  covered.for_each([&](PartitionId p) {
+    wire::PartitionSet one;
+    one.words.resize(covered.words.size());
+    one.insert(p);
+    Regrouped rows = regroup(tables, slot.batch->plan, slot.gradients, one);
+    if (rows.keys.empty()) return bare.insert(p);
+    PushPart part = message;
+    part.push.covered = one;
+    const uint64_t bytes = std::max(rows.values.size() * 4, rows.keys.size() * 8);
+    if (bytes > message_bytes_max) {  // every fragment again, as the plan cut it
+      for (size_t m = 0; m < slot.batch->plan.messages.size(); ++m) {
+        const PartMessage& planned = slot.batch->plan.messages[m];
+        if (planned.fragments < 2 || !planned.covered.contains(p)) continue;
+        PushPart fragment = message;
+        fragment.push.covered = one;
+        fragment.push.sections = planned.wire_sections();
+        fragment.push.fragment = planned.fragment;
+        fragment.push.fragments = planned.fragments;
+        fragment.keys = planned.keys;
+        fragment.values = slot.gradients[m];
+        parts.push_back(std::move(fragment));
+      }
+      return;
+    }
+    part.push.sections = std::move(rows.sections);
+    part.keys = Bytes::of(std::move(rows.keys));
+    part.values = Bytes::of(std::move(rows.values));
+    parts.push_back(std::move(part));
+  });
+  if (is_empty(bare)) return;
+  message.push.covered = bare;
+  parts.push_back(std::move(message));
+}
+
 }  // namespace
 
 std::vector<PushPart> regrouped_parts(const std::vector<TableSpec>& tables,
@@ -100,62 +150,16 @@ std::vector<PushPart> regrouped_parts(const std::vector<TableSpec>& tables,
                                       const Slot& slot, const wire::Push& base) {
   std::vector<PushPart> parts;
   for (uint32_t o = 0; o < placements.view.owners.size(); ++o) {
-    wire::PartitionSet covered = placements.covered[o];
-    for (size_t w = 0; w < covered.words.size(); ++w)
-      covered.words[w] &= w < slot.unresolved.words.size() ? slot.unresolved.words[w] : 0;
-    if (is_empty(covered)) continue;
-    PushPart message;
-    message.to = address_of(placements.view.owners[o]);
-    message.push = base;
-    message.push.covered = covered;
-    if (slot.is_end() || slot.quarantined()) {  // no keys
-      parts.push_back(std::move(message));
-      continue;
-    }
-    Regrouped all = regroup(tables, slot.batch->plan, slot.gradients, covered);
-    if (std::max(all.values.size() * 4, all.keys.size() * 8) <= message_bytes_max) {
-      message.push.sections = std::move(all.sections);
-      message.keys = Bytes::of(std::move(all.keys));
-      message.values = Bytes::of(std::move(all.values));
-      parts.push_back(std::move(message));
-      continue;
-    }
-    // Too much for one message. Partitions with keys are sent one by one, a larger one in its
-    // fragments. Partitions without keys are sent together.
-    wire::PartitionSet bare;
-    bare.words.resize(covered.words.size());
-    covered.for_each([&](PartitionId p) {
-      wire::PartitionSet one;
-      one.words.resize(covered.words.size());
-      one.insert(p);
-      Regrouped rows = regroup(tables, slot.batch->plan, slot.gradients, one);
-      if (rows.keys.empty()) return bare.insert(p);
-      PushPart part = message;
-      part.push.covered = one;
-      const uint64_t bytes = std::max(rows.values.size() * 4, rows.keys.size() * 8);
-      if (bytes > message_bytes_max) {  // every fragment again, as the plan cut it
-        for (size_t m = 0; m < slot.batch->plan.messages.size(); ++m) {
-          const PartMessage& planned = slot.batch->plan.messages[m];
-          if (planned.fragments < 2 || !planned.covered.contains(p)) continue;
-          PushPart fragment = message;
-          fragment.push.covered = one;
-          fragment.push.sections = planned.wire_sections();
-          fragment.push.fragment = planned.fragment;
-          fragment.push.fragments = planned.fragments;
-          fragment.keys = planned.keys;
-          fragment.values = slot.gradients[m];
-          parts.push_back(std::move(fragment));
-        }
-        return;
-      }
-      part.push.sections = std::move(rows.sections);
-      part.keys = Bytes::of(std::move(rows.keys));
-      part.values = Bytes::of(std::move(rows.values));
-      parts.push_back(std::move(part));
-    });
-    if (!is_empty(bare)) {
-      message.push.covered = bare;
-      parts.push_back(std::move(message));
+    wire::PartitionSet unresolved = placements.covered[o];
+    for (size_t w = 0; w < unresolved.words.size(); ++w)
+      unresolved.words[w] &= w < slot.unresolved.words.size() ? slot.unresolved.words[w] : 0;
+    for (const RowGroup group : groups_of(tables)) {
+      PushPart message;
+      message.to = address_of(placements.view.owners[o]);
+      message.push = base;
+      message.push.covered = covered_of(unresolved, placements, group);
+      if (is_empty(message.push.covered)) continue;
+      add_parts(tables, message_bytes_max, slot, std::move(message), parts);
     }
   }
   return parts;

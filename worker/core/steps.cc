@@ -245,7 +245,7 @@ void Steps::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   slot.pulls.assign(batch.plan.messages.size(), {});
   for (size_t m = 0; m < slot.pulls.size(); ++m) {
     // In synchronous training an empty pull shows at which step the ps is.
-    if (batch.plan.messages[m].sections.empty() && !(synchronous() && slot.trains())) {
+    if (batch.plan.messages[m].sections.empty() && !shows_step(slot, m)) {
       slot.pulls[m].done = true;
     } else {
       send_pull(now_ns, slot, m, fx);
@@ -299,7 +299,7 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
                       fx);
   }
   part->done = true;
-  if (synchronous() && slot->trains()) {
+  if (shows_step(*slot, size_t(part - slot->pulls.begin()))) {
     const std::vector<uint64_t>& versions = reply.versions;
     const bool differ = versions.empty() ||
                         std::ranges::adjacent_find(versions, std::not_equal_to{}) != versions.end();
@@ -328,19 +328,33 @@ void Steps::copy_pulled_values() {
   }
 }
 
+/// Returns whether the answer to the pull must show at which step the ps core is.
+bool Steps::shows_step(const Slot& slot, size_t message) const {
+  return synchronous() && slot.trains() && slot.batch->plan.messages[message].of_step;
+}
+
+/// Returns the number of steps that all ps cores have applied. None if some have applied a step
+/// that others are about to apply.
+std::optional<uint64_t> Steps::version_of(const Slot& slot) const {
+  std::optional<uint64_t> version;
+  for (size_t m = 0; m < slot.pulls.size(); ++m) {
+    if (!shows_step(slot, m)) continue;
+    if (version && version != slot.pulls[m].version) return std::nullopt;
+    version = slot.pulls[m].version;
+  }
+  return version;
+}
+
 void Steps::compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   if (std::any_of(slot.pulls.begin(), slot.pulls.end(), [](const PullPart& p) { return !p.done; }))
     return;
   if (synchronous() && slot.trains()) {
-    // Some partitions have applied a step that others are about to apply.
-    const auto differs = [](const PullPart& a, const PullPart& b) {
-      return a.version != b.version;
-    };
-    if (std::ranges::adjacent_find(slot.pulls, differs) != slot.pulls.end()) {
+    const std::optional<uint64_t> version = version_of(slot);
+    if (!version) {
       defended(Defence::kWorkerStepsDiffer);
       return hold_again(now_ns + hold_delay_ns(slot), slot);
     }
-    slot.step = slot.pulls.front().version + 1;
+    slot.step = *version + 1;
     // Another ps has applied this step already.
     if (order_.is_over(slot.step)) return hold_again(now_ns + hold_delay_ns(slot), slot);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "shared/tensor/variables.h"
@@ -101,6 +102,8 @@ class Steps {
   void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   bool synchronous() const { return replicas_ > 0; }
+  bool shows_step(const Slot& slot, size_t message) const;
+  std::optional<uint64_t> version_of(const Slot& slot) const;
   bool may_pull(int64_t now_ns, Slot& slot, uint64_t ahead) const;
   bool is_next(const Slot& slot) const;
   bool has_turn(int64_t now_ns, Slot& slot) const;

@@ -77,9 +77,15 @@ bool Moves::rebalance(Turn& turn) {
   if (!step) return false;
   offloading_.reset();
   std::vector<PartitionId> partitions = ownership_.owned(ps_key(*cores[step->source]));
-  // Take the last ones, so that the remaining partitions form few ranges.
+  // Take the last ones, so that the remaining partitions form few ranges; with groups, the last
+  // ones of each.
+  if (traits_of(config_.job.train.mode).has_groups) {
+    const uint32_t of_group = ownership_.partition_count() / 2;
+    std::ranges::stable_sort(partitions, {}, [&](PartitionId p) { return raw(p) % of_group; });
+  }
   const size_t count = std::min({size_t(step->partitions), size_t(move_size_), partitions.size()});
   partitions.erase(partitions.begin(), partitions.end() - std::ptrdiff_t(count));
+  std::ranges::sort(partitions);
   begin_move(turn, *cores[step->source], *cores[step->target], std::move(partitions));
   return true;
 }

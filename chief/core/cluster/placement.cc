@@ -41,12 +41,14 @@ std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads) {
   return MoveStep{*most, *least, apart / 2};
 }
 
-std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores) {
+std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores,
+                                                  bool grouped) {
   DP_CHECK(cores > 0);
   std::vector<std::vector<PartitionId>> ranges(cores);
-  const uint64_t used = std::min(cores, partitions);
+  const uint32_t of_group = grouped ? partitions / 2 : partitions;
+  const uint64_t used = std::min(cores, of_group);
   for (uint32_t p = 0; p < partitions; ++p) {
-    ranges[size_t(p * used / partitions)].push_back(PartitionId(p));
+    ranges[size_t(p % of_group * used / of_group)].push_back(PartitionId(p));
   }
   return ranges;
 }

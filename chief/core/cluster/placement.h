@@ -29,8 +29,10 @@ bool is_lopsided(const std::vector<CoreLoad>& loads);
 std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads);
 
 /// Divides `partitions` into contiguous ranges of nearly equal size, one per core. If there are
-/// more cores than partitions, the last cores get empty ranges.
-std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores);
+/// more cores than partitions, the last cores get empty ranges. `grouped`: divides each group of
+/// partitions (RowGroup) in this way, so that a core gets a range of each.
+std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores,
+                                                  bool grouped = false);
 
 /// Checks the images of a checkpoint, by partition: either there are none, or every partition has a
 /// full image followed by the incremental ones that build on it. Error kBadData otherwise.

@@ -88,7 +88,8 @@ bool Recovery::place_anew(Turn& turn, const RestorePoint& point, const wire::Ado
 void Recovery::give_ranges(Turn& turn, const std::vector<Member*>& cores, const RestorePoint& point,
                            const wire::Adopt& common) {
   const ViewId ownership_generation = ownership_.next_ownership_generation();
-  const auto ranges = even_ranges(ownership_.partition_count(), uint32_t(cores.size()));
+  const auto ranges = even_ranges(ownership_.partition_count(), uint32_t(cores.size()),
+                                  traits_of(config_.job.train.mode).has_groups);
   for (size_t core = 0; core < cores.size(); ++core) {
     if (!ranges[core].empty())
       adopt(turn, *cores[core], ranges[core], ownership_generation, point, common);

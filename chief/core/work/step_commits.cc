@@ -31,6 +31,7 @@ StepCommits::StepCommits(const ChiefConfig& config)
                     ? uint32_t(config.job.train.replicas.value_or(0))
                     : 0),
       backups_(config.job.train.backups),
+      grouped_(traits_of(config.job.train.mode).has_groups),
       stall_ns_(std::max(config.lease_stall_ns,
                          kBatchStallNs * int64_t(config.job.train.sync_every.value_or(0)))),
       left_out_(replicas_),
@@ -41,6 +42,10 @@ StepCommits::StepCommits(const ChiefConfig& config)
 void StepCommits::on_view(const wire::View& view, bool rolled_back) {
   staged_.assign(view.owners.size(), {});
   told_.assign(view.owners.size(), 0);
+  stages_.assign(view.owners.size(), !grouped_);
+  for (uint32_t p = 0; grouped_ && p < view.partitions.size(); ++p) {
+    if (has_steps(PartitionId{p}, view.partitions.size())) stages_[view.partitions[p].owner] = true;
+  }
   if (!rolled_back) return;
   rolled_back_ = view.id;
   left_out_ = LeftOut(replicas_);
@@ -50,8 +55,12 @@ void StepCommits::on_view(const wire::View& view, bool rolled_back) {
 
 Result<void> StepCommits::take_versions(const RoundOutcome& outcome) {
   if (!enabled() || outcome.partitions.empty()) return {};
-  const auto [least, most] =
-      std::ranges::minmax_element(outcome.partitions, {}, &wire::PartitionStatus::version);
+  // Those with steps come first.
+  const auto end = std::ranges::find_if(outcome.partitions, [&](const auto& status) {
+    return !has_steps(status.partition, outcome.partitions.size());
+  });
+  const auto [least, most] = std::ranges::minmax_element(outcome.partitions.begin(), end, {},
+                                                         &wire::PartitionStatus::version);
   if (least->version != most->version) {
     return Error{ErrorCode::kBug,
                  str("partition ", least->partition, " is at step ", least->version,
@@ -89,7 +98,9 @@ Result<std::optional<wire::Commit>> StepCommits::due(const LeaseTable& table) co
     const std::optional<uint32_t> shard = table.first_open_of(replica);
     if (!shard) continue;  // the replica is done, or waits for a shard
     const wire::StepPart* found = nullptr;
-    for (const wire::Staged& staged : staged_) {
+    for (size_t owner = 0; owner < staged_.size(); ++owner) {
+      if (!stages_[owner]) continue;
+      const wire::Staged& staged = staged_[owner];
       const wire::StepPart* part = staged_part(staged, replica, *shard);
       // The shard-end marker of an earlier shard is missing, or the part is of a lease that ended.
       if (part != nullptr && part->batch.shard_id() != ShardId{table.epoch(), *shard}) {
@@ -165,6 +176,7 @@ std::vector<uint32_t> StepCommits::stalled(const Turn& turn, const LeaseTable& t
     const std::optional<uint32_t> shard = table.first_open_of(replica);
     if (!shard) continue;
     const bool everywhere = std::ranges::all_of(staged_, [&](const wire::Staged& staged) {
+      if (!stages_[size_t(&staged - staged_.data())]) return true;
       const wire::StepPart* part = staged_part(staged, replica, *shard);
       return part != nullptr && part->batch.shard_id() == ShardId{table.epoch(), *shard};
     });

@@ -93,11 +93,15 @@ class StepCommits {
   }
 
  private:
+  bool has_steps(PartitionId p, size_t partitions) const {
+    return !grouped_ || group_of(p, uint32_t(partitions)) == RowGroup::kSync;
+  }
   const wire::StepPart* staged_part(const wire::Staged& staged, uint32_t replica,
                                     uint32_t shard) const;
 
   const ChiefConfig& config_;
   uint32_t replicas_, backups_;
+  bool grouped_;      // only the partitions of RowGroup::kSync apply steps
   int64_t stall_ns_;  // for which a step may wait
   LeftOut left_out_;
   uint64_t next_ = 0;
@@ -105,6 +109,7 @@ class StepCommits {
   std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet
   wire::Expect expect_;               // the newest one
   std::vector<uint64_t> told_;        // the version that each owner knows
+  std::vector<bool> stages_;          // by owner number: it has partitions that apply steps
   Outbox outbox_;
   StepNorms norms_;
   int64_t sent_ns_ = 0;  // when the Commit was sent, or a checkpoint was being written

@@ -29,6 +29,10 @@ TEST_CASE("hashes are part of the format and never change", "[base]") {
   CHECK(hash_string("") != hash_string(std::string_view("\0", 1)));
   CHECK(hash_string("abcdefgh") != hash_string("abcdefg"));
   CHECK(row_hash(TableId{0}, 1) != row_hash(TableId{1}, 1));
+  for (uint64_t key = 0; key < 100; ++key) {
+    for (const RowGroup group : {RowGroup::kSync, RowGroup::kAsync})
+      CHECK(group_of(partition_of(row_hash(TableId{1}, key, group), 4), 16) == group);
+  }
 }
 
 TEST_CASE("a string has the same hash at compile time and at run time", "[base]") {

@@ -173,6 +173,30 @@ TEST_CASE("backups need synchronous training, and leave a batch of each step", "
   CHECK(all.hint == "set it below train.replicas");
 }
 
+TEST_CASE("mode mixed has replicas and no backups, and a run keeps it", "[job]") {
+  const std::string mixed = "train.mode = \"mixed\"\n";
+  const Job job = loaded(small_job(mixed + "train.replicas = 4\ntrain.global_batch_size = 64\n"));
+  CHECK(job.train.mode == TrainMode::kMixed);
+  CHECK(job.train.replicas == 4U);
+  CHECK(job.train.batch_size == 16);
+  CHECK(job_from_toml(job_to_toml(job), job.base_dir)->train == job.train);
+  CHECK(loaded(small_job(mixed + "cluster.workers = 3\n")).train.replicas == 3U);
+  CHECK(error_of(small_job(mixed + "train.replicas = 4\ntrain.backups = 1\n")).what ==
+        "mode \"mixed\" has no backups");
+  for (const std::string norm : {"norm", "global_norm"}) {
+    const Error error = error_of(small_job(mixed + "optimizer.clip = { " + norm + " = 1 }\n"));
+    CHECK(error.what.starts_with("mode \"mixed\" clips gradients only by value"));
+    CHECK(error.where.starts_with("/jobs/job.toml:5:"));
+  }
+  CHECK(loaded(small_job(mixed + "optimizer.clip = { value = 1 }\n")).clip.value == 1.0F);
+  const Job sync = loaded(
+      small_job("train.mode = \"sync\"\ntrain.replicas = 4\ntrain.global_batch_size = 64\n"));
+  const auto differences = frozen_differences(job, sync, false);
+  REQUIRE(differences.size() == 1);
+  CHECK(differences[0].key == "train.mode");
+  CHECK(differences[0].for_the_run);
+}
+
 TEST_CASE("a global batch is divided evenly among the replicas", "[job]") {
   const std::string sync = "train.mode = \"sync\"\ntrain.replicas = 4\n";
   const Job job = loaded(small_job(sync + "train.global_batch_size = 2048\n"));

@@ -45,6 +45,48 @@ TEST_CASE("wide weights and a shared embedding over the same fields share one ta
   CHECK(g.output_widths() == std::vector<uint32_t>{1});
 }
 
+TEST_CASE("in mode mixed sparse tables and dense variables are in different groups", "[model]") {
+  Job job = wide_deep_job();
+  job.train.mode = TrainMode::kMixed;
+  job.train.replicas = 2;
+  auto graph = Graph::build(job);
+  REQUIRE(graph);
+  for (const TableSpec& table : (*graph)->tables())
+    CHECK(table.group ==
+          (table.kind == TableKind::kEmbedding ? RowGroup::kAsync : RowGroup::kSync));
+}
+
+TEST_CASE(
+    "in mode mixed a worker finishes the gradients of sparse tables as in mode async, and "
+    "those of dense variables as in mode sync",
+    "[model]") {
+  Job job = wide_deep_job();
+  job.clip.value = 0.002F;
+  const auto gradients_of = [&](TrainMode mode) {
+    job.train.mode = mode;
+    job.train.replicas.reset();
+    if (traits_of(mode).has_replicas) job.train.replicas = 2;
+    Trial trial(job, 50, 7);
+    trial.train();
+    return trial;
+  };
+  const Trial mixed = gradients_of(TrainMode::kMixed), sync = gradients_of(TrainMode::kSync),
+              async = gradients_of(TrainMode::kAsync);
+  size_t v = 0, limited = 0;
+  for (const TableSpec& table : mixed.graph->tables()) {
+    const bool sparse = table.kind == TableKind::kEmbedding;
+    for (size_t m = 0; m < table.table_variables.size(); ++m, ++v) {
+      const std::vector<float>& wanted = sparse ? async.gradients[v] : sync.gradients[v];
+      REQUIRE(mixed.gradients[v].size() == wanted.size());
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        CHECK(mixed.gradients[v][i] == Approx(wanted[i]).epsilon(1e-4).margin(1e-7));
+        limited += sparse && std::abs(wanted[i]) == job.clip.value ? 1 : 0;
+      }
+    }
+  }
+  CHECK(limited > 0);
+}
+
 TEST_CASE("without table = \"shared\" every field of an embedding has its own table", "[model]") {
   Job job = wide_deep_job();
   job.model.layers[1].table = "";

@@ -65,7 +65,8 @@ void check_plan(const std::vector<TableSpec>& tables, const PullPlan& plan, cons
     for (const SectionRange& section : message.sections) {
       for (uint32_t i = 0; i < section.count; ++i, ++at) {
         const auto key = message.keys.load<uint64_t>(at);
-        const PartitionId p = partition_of(row_hash(section.table, key), bits);
+        const PartitionId p =
+            partition_of(row_hash(section.table, key, tables[raw(section.table)].group), bits);
         REQUIRE(message.covered.contains(p));
         REQUIRE(plan.placements->view.partitions[raw(p)].owner == message.owner);
         for (size_t m = 0; m < tables[raw(section.table)].table_variables.size(); ++m)
@@ -94,6 +95,32 @@ TEST_CASE("with one owner and one frame nothing moves", "[worker]") {
   REQUIRE(plan.messages.size() == 1);
   CHECK(batch.tables[0].keys == before);
   check_plan(tables, plan, batch, 1 << 20);
+}
+
+TEST_CASE("with groups, each message has keys and partitions of one of them", "[worker]") {
+  auto tables = two_tables_and_a_kernel();
+  for (TableSpec& table : tables)
+    table.group = table.kind == TableKind::kDense ? RowGroup::kSync : RowGroup::kAsync;
+  for (const uint32_t owners : {1U, 2U, 7U}) {
+    for (const uint64_t bytes_max : {uint64_t{64} << 10, uint64_t{1} << 20}) {
+      Batch batch = batch_of(500, owners);
+      const auto before = bag_keys(batch);
+      const auto ordered = batch.tables[0].keys;
+      const PullPlan plan =
+          make_pull_plan(tables, Placements::of(view_of(owners, 64)), bytes_max, batch);
+      check_plan(tables, plan, batch, bytes_max);
+      CHECK(bag_keys(batch) == before);
+      for (const PartMessage& message : plan.messages) {
+        message.covered.for_each(
+            [&](PartitionId p) { CHECK(message.of_step == (group_of(p, 64) == RowGroup::kSync)); });
+        for (const SectionRange& section : message.sections)
+          CHECK(message.of_step == (tables[raw(section.table)].group == RowGroup::kSync));
+      }
+      if (owners > 1 || bytes_max < uint64_t{1} << 20) continue;
+      CHECK(plan.messages.size() == 2);
+      CHECK(batch.tables[0].keys == ordered);  // nothing moves
+    }
+  }
 }
 
 TEST_CASE("every key travels once, to its owner, in a message that covers it, and bags follow",

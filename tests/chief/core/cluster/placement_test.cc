@@ -25,6 +25,20 @@ TEST_CASE("partitions go to cores in contiguous ranges that differ by at most on
   }
 }
 
+TEST_CASE("with groups, each core gets a range of both halves of the partitions", "[chief][core]") {
+  for (const uint32_t n : {1U, 2U, 3U, 5U, 8U, 20U}) {
+    const auto ranges = even_ranges(16, n, /*grouped=*/true);
+    REQUIRE(ranges.size() == n);
+    size_t all = 0;
+    for (const auto& range : ranges) {
+      const auto lower = std::ranges::count_if(range, [](PartitionId p) { return raw(p) < 8; });
+      CHECK(2 * size_t(lower) == range.size());
+      all += range.size();
+    }
+    CHECK(all == 16);
+  }
+}
+
 TEST_CASE("a checkpoint that lacks a partition, or has a chain without its whole image, is refused",
           "[chief][core]") {
   const wire::ImageRef zero{.partition = PartitionId(0), .file = "a", .checksum = 5},

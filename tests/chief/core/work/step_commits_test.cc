@@ -73,6 +73,24 @@ TEST_CASE("owners are told the current shards of the replicas when these change"
   CHECK(job.commits->expect(job.table)->parts == std::vector<wire::StepPart>{{0, {0, 0, 0}}});
 }
 
+TEST_CASE("in mode mixed only owners of partitions that apply steps must stage", "[chief]") {
+  Job job;
+  job.config.job.train.mode = TrainMode::kMixed;
+  job.commits.emplace(job.config);
+  job.view.partitions = {{0, {1, 1}}, {0, {1, 1}}, {0, {1, 1}}, {1, {1, 1}}};
+  job.show_view(1, true);
+  RoundOutcome outcome;
+  for (uint32_t p = 0; p < 4; ++p)
+    outcome.partitions.push_back({.partition = PartitionId{p}, .version = p < 2 ? 6U : 10U + p});
+  REQUIRE(job.commits->take_versions(outcome));
+  CHECK(job.commits->next() == 7);
+  CHECK_FALSE(job.due());
+  job.commits->take(0, {7, {kPartA, kPartB}});
+  CHECK(job.due() == wire::Commit{7, {kPartA, kPartB}});
+  outcome.partitions[1].version = 7;
+  CHECK(job.commits->take_versions(outcome).error().code == ErrorCode::kBug);
+}
+
 TEST_CASE("a worker with a view from before a rollback reports what may be lost", "[chief]") {
   Job job;
   job.show_view(2, false);
