@@ -16,14 +16,13 @@
 namespace downpour::chief {
 namespace {
 
-/// Returns the learning rate of the last of `steps` batches, which belongs to epoch `epoch`,
-/// counted from 0.
+/// Returns the learning rate of the last of `steps` steps of the mode, which belongs to epoch
+/// `epoch`, counted from 0.
 std::optional<double> rate_after(const Job& job, const std::vector<Evaluation>& evaluations,
                                  uint32_t epoch, uint64_t steps) {
   if (steps == 0) return std::nullopt;
-  // With replicas, a step takes a part of each. A part of local training is a round of batches.
-  const uint64_t parts = std::max<uint64_t>(1, job.train.replicas.value_or(1));
-  const uint64_t step = std::max<uint64_t>(1, steps / parts) * job.train.sync_every.value_or(1);
+  // In local training, the schedule counts the batches of one replica.
+  const uint64_t step = steps * job.train.sync_every.value_or(1);
   // The nearest double of the decimal number in the job, which the float does not equal.
   const double rate = std::stod(number_text(job.optimizer.learning_rate));
   if (!job.optimizer.schedule.given()) return rate;
@@ -85,6 +84,7 @@ HistoryLine line_from(const Json& json) {
   HistoryLine line{.epoch = json.at("epoch").get<uint32_t>()};
   line.partial = json.value("partial", false);
   line.steps = json.value("steps", uint64_t{0});
+  line.steps_counted = json.value("steps_counted", line.steps);
   line.records = json.value("records", uint64_t{0});
   line.seconds = json.value("seconds", 0.0);
   if (json.contains("learning_rate") && json["learning_rate"].is_number())
@@ -101,6 +101,7 @@ Json json_of(const HistoryLine& line) {
                {"steps", line.steps},
                {"records", line.records},
                {"seconds", line.seconds}};
+  if (line.steps_counted != line.steps) json["steps_counted"] = line.steps_counted;
   if (line.partial) json["partial"] = true;
   if (line.learning_rate) json["learning_rate"] = *line.learning_rate;
   json["train"] = figures_json(line.train);
@@ -129,9 +130,10 @@ std::vector<HistoryLine> history_lines(const Job& job, const std::vector<EpochAc
     line.epoch = account.epoch + 1;
     line.partial = account.is_partial();
     line.steps = steps;
+    line.steps_counted = job.train.replicas ? account.version : steps;
     line.records = account.counts.applied;
     line.seconds = double(account.wall_ns) / double(kSecond);
-    line.learning_rate = rate_after(job, evaluations, account.epoch, steps);
+    line.learning_rate = rate_after(job, evaluations, account.epoch, line.steps_counted);
     line.train = trained_figures(job, account);
     for (const Evaluation& evaluation : evaluations) {
       if (evaluation.epochs_trained != line.epoch) continue;

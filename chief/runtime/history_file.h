@@ -28,6 +28,8 @@ struct HistoryLine {
   uint32_t epoch = 0;    // from 1
   bool partial = false;  // train.steps ended the job inside this epoch
   uint64_t steps = 0;    // batches from the start of the run to the end of this epoch
+  // The same, as train.steps counts them: with replicas, steps or local rounds of all of them.
+  uint64_t steps_counted = 0;
   uint64_t records = 0;  // applied in this epoch
   double seconds = 0;    // of training
   // Of optimizer.learning_rate and its schedule, at the last step of the epoch.

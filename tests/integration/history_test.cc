@@ -117,6 +117,31 @@ TEST_CASE("runs, compare and plot show two runs", "[integration]") {
   CHECK(fs::exists(dir / "clicks.svg"));
 }
 
+TEST_CASE("a synchronous job that train.steps ends with an epoch is listed as finished",
+          "[integration]") {
+  const ScratchDir dir;
+  write_clicks(dir);
+  std::vector<std::string> train = {"train",           "clicks.tsv", "--quiet",          "--set",
+                                    "train.mode=sync", "--set",      "train.replicas=2", "--fresh",
+                                    "--log-format",    "json"};
+  const auto trained = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = train;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ended ended = run(dir, arguments);
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    return Json::parse(ended.out);
+  };
+  const Json epoch = trained({"--epochs", "1"});
+  const std::string steps = std::to_string(epoch["steps_counted"].get<uint64_t>());
+  trained({"--epochs", "5", "--steps", steps});
+  const std::vector<Json> lines = lines_of(dir / "runs/clicks/history.jsonl");
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["steps_counted"] == epoch["steps_counted"]);
+  CHECK(lines[0]["steps"].get<uint64_t>() > lines[0]["steps_counted"].get<uint64_t>());
+  CHECK(run(dir, {"runs"}).out.find("finished") != std::string::npos);
+}
+
 TEST_CASE("precision and recall agree with the accuracy, also with an offset", "[integration]") {
   const ScratchDir dir;
   write_clicks(dir);

@@ -35,11 +35,8 @@ bool is_trained(const Job& job, const std::vector<chief::HistoryLine>& lines,
                 const std::vector<chief::Evaluation>& evaluations) {
   const size_t whole =
       size_t(std::ranges::count(lines, false, [](const auto& line) { return line.partial; }));
-  const uint64_t steps = lines.empty() ? 0 : lines.back().steps;
-  // In synchronous training the lines count batches, and `train.steps` counts steps of all
-  // replicas.
-  const bool by_steps = job.train.replicas ? !lines.empty() && lines.back().partial
-                                           : job.train.steps > 0 && steps >= job.train.steps;
+  const bool by_steps =
+      job.train.steps > 0 && !lines.empty() && lines.back().steps_counted >= job.train.steps;
   return whole >= job.train.epochs || by_steps || chief::stops_early(job, evaluations);
 }
 

@@ -17,7 +17,7 @@ Job regression() {
 }
 
 EpochAccount account_of(uint32_t epoch, double squared) {
-  EpochAccount account{.epoch = epoch, .shards = 3};
+  EpochAccount account{.epoch = epoch, .shards = 3, .version = 7 * (epoch + 1)};
   account.counts.batches = 10;
   account.counts.applied = 100;
   account.wall_ns = 2 * kSecond;
@@ -69,10 +69,23 @@ TEST_CASE("the schedule counts the steps of the mode", "[chief][history]") {
   CHECK(rate() == rate_of_step(10));
   job.train.mode = TrainMode::kSync;
   job.train.replicas = 2;
-  CHECK(rate() == rate_of_step(5));
+  CHECK(rate() == rate_of_step(7));
   job.train.mode = TrainMode::kLocal;
   job.train.sync_every = 4;
-  CHECK(rate() == rate_of_step(20));  // five rounds of four batches
+  CHECK(rate() == rate_of_step(28));  // seven rounds of four batches
+}
+
+TEST_CASE("a line of a job with replicas also has the steps of all replicas", "[chief][history]") {
+  Job job = regression();
+  const std::vector<EpochAccount> epochs = {account_of(0, 9), account_of(1, 4)};
+  CHECK(history_lines(job, epochs, {})[1].steps_counted == 20);
+  CHECK(history_text(history_lines(job, epochs, {})).find("steps_counted") == std::string::npos);
+  job.train.mode = TrainMode::kSync;
+  job.train.replicas = 2;
+  const auto lines = history_lines(job, epochs, {});
+  CHECK(lines[1].steps == 20);
+  CHECK(lines[1].steps_counted == 14);
+  CHECK(*parse_history(history_text(lines), "history.jsonl") == lines);
 }
 
 TEST_CASE("lines are read back, and a repeated epoch counts once", "[chief][history]") {
