@@ -148,13 +148,28 @@ Result<void> check_sync(const Job& job) {
                      " replicas and ", job.data.streams, " streams"),
                  "data.streams", str("leave it out, or set it to ", *train.replicas));
   }
-  if (job.model.outputs.size() > 1 && train.reduction == "mean" && !train.sync_every) {
-    return wrong(str(mode,
-                     " divides the gradients of a step once, so that several outputs "
-                     "cannot have a mean each"),
-                 "train.reduction", "set it to \"sum\", " + async);
-  }
   return {};
+}
+
+/// The sum of a step is divided once, by the weight of all of its records. So this weight must be
+/// the same for every output.
+Result<void> check_divisor(const Job& job) {
+  const TrainSpec& train = job.train;
+  const std::vector<OutputSpec>& outputs = job.model.outputs;
+  if (!train.replicas || train.sync_every || train.reduction != "mean") return {};
+  const auto other = std::ranges::find_if(outputs, [&](const OutputSpec& output) {
+    return output.weights != outputs.front().weights;
+  });
+  if (other == outputs.end()) return {};
+  const auto weights = [](const OutputSpec& output) {
+    return output.weights.empty() ? std::string("no `weights`")
+                                  : str("the weights `", output.weights, "`");
+  };
+  return wrong(str("output `", outputs.front().name, "` has ", weights(outputs.front()),
+                   ", but output `", other->name, "` has ", weights(*other),
+                   ": a synchronous step is divided once, by the weight of its records"),
+               str("model.outputs[", other - outputs.begin(), "].weights"),
+               "use the same field for all outputs, or set train.reduction = \"sum\"");
 }
 
 /// Checks the rounds of replicas that train alone. A preset may choose the optimizer and the size
@@ -239,6 +254,7 @@ Result<void> check_mode(const Job& job) {
                    "set optimizer.clip.value instead, or set train.backups = 0");
   }
   DP_TRY_VOID(check_rounds(job));
+  DP_TRY_VOID(check_divisor(job));
   if (traits_of(train.mode).has_staleness && cluster.input_workers > 0) {
     return wrong("a job with bounded staleness has no input processes in this version",
                  "cluster.input_workers", "set it to 0, or set train.mode = \"async\"");
@@ -556,6 +572,7 @@ Result<void> validate(const Job& job) {
   DP_TRY_VOID(check_data_given(job.data));
   DP_TRY_VOID(check_steps(job));
   DP_TRY_VOID(check_rounds(job));
+  DP_TRY_VOID(check_divisor(job));
   DP_TRY_VOID(check_parts(job));
   if (job.data.format == DataFormat::kAuto) {
     return wrong("the format of the data is not known", "data.format",

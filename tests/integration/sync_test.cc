@@ -84,8 +84,11 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
 
 /// Trains an epoch on `records` with `replicas` replicas. Each file is a shard, and step k applies
 /// the records from 256 k on. Returns the predictions.
-std::vector<double> predictions_of_steps(const ScratchDir& dir, uint64_t seed, uint32_t replicas,
-                                         const std::vector<std::string>& records) {
+std::vector<double> predictions_of_steps(
+    const ScratchDir& dir, uint64_t seed, uint32_t replicas,
+    const std::vector<std::string>& records,
+    const std::string& model =
+        "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16] }\n") {
   const std::string run = "r" + std::to_string(replicas) + "-" + std::to_string(seed);
   const size_t batch = 256 / replicas, shards = (records.size() + batch - 1) / batch;
   std::filesystem::create_directory(dir / run);
@@ -99,9 +102,10 @@ std::vector<double> predictions_of_steps(const ScratchDir& dir, uint64_t seed, u
   const std::string size = std::to_string(batch);
   dir.write(run + ".toml",
             "run_dir = \"" + run + "-run\"\nseed = " + std::to_string(seed) +
-                "\npartitions = 16\ndata = { source = \"" + run +
-                "/*.csv\", shuffle = \"off\", columns = [\"label\", \"a\", \"b\", \"c\", \"x\"] }\n"
-                "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16] }\n"
+                "\npartitions = 16\ndata.source = \"" + run +
+                "/*.csv\"\ndata.shuffle = \"off\"\n"
+                "data.columns = [\"label\", \"a\", \"b\", \"c\", \"x\"]\n" +
+                model +
                 "optimizer = { type = \"sgd\", learning_rate = 0.5 }\n"
                 "train = { mode = \"sync\", replicas = " +
                 std::to_string(replicas) + ", batch_size = " + size + " }\n");
@@ -120,6 +124,13 @@ std::vector<double> predictions_of_steps(const ScratchDir& dir, uint64_t seed, u
   return predictions;
 }
 
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -136,10 +147,35 @@ TEST_CASE(
     const auto one = predictions_of_steps(dir, seed, 1, records);
     const auto four = predictions_of_steps(dir, seed, 4, records);
     REQUIRE(one.size() == records.size());
-    REQUIRE(four.size() == records.size());
-    double largest = 0;
-    for (size_t i = 0; i < one.size(); ++i) largest = std::max(largest, std::abs(one[i] - four[i]));
-    CHECK(largest < 1e-5);
+    CHECK(largest_difference(one, four) < 1e-5);
+  }
+}
+
+TEST_CASE("four replicas train two outputs with a mean each like one replica", "[integration]") {
+  const ScratchDir dir;
+  Rng rng(7);
+  std::vector<std::string> records(1003);
+  std::string all;
+  for (std::string& record : records) all += record = random_record(rng);
+  dir.write("all.csv", all);
+  for (const std::string weights : {"", ", weights = \"x\""}) {
+    CAPTURE(weights);
+    const std::string model =
+        "data.fields = { label = {}, x = {}, a = { type = \"string\" }, b = { type = "
+        "\"string\" } }\n"
+        "model.layers = [{ name = \"wide\", type = \"linear\", inputs = [\"a\", \"b\"] }, "
+        "{ name = \"deep\", type = \"dense\", inputs = [\"x\"], units = [4, 1] }]\n"
+        "model.outputs = [{ name = \"click\", input = \"wide\", loss = \"logistic\", target = "
+        "\"label\"" +
+        weights +
+        " }, { name = \"value\", input = \"deep\", loss = \"squared\", target = \"label\", "
+        "weight = 0.5" +
+        weights + " }]\n";
+    const uint64_t seed = weights.empty() ? 4 : 5;
+    const auto one = predictions_of_steps(dir, seed, 1, records, model);
+    const auto four = predictions_of_steps(dir, seed, 4, records, model);
+    REQUIRE(one.size() == 2 * records.size());
+    CHECK(largest_difference(one, four) < 1e-5);
   }
 }
 

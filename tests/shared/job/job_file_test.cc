@@ -132,6 +132,29 @@ TEST_CASE(
         1.0F);
 }
 
+TEST_CASE("synchronous steps with a mean need the same weights for all outputs", "[job]") {
+  const auto job = [](const std::string& mode, const std::string& weights) {
+    return "data.source = \"a9a\"\ndata.format = \"csv\"\n"
+           "data.fields = { x = {}, y = {}, v = {}, w = {} }\n"
+           "model.layers = [{ name = \"l\", type = \"linear\", inputs = [\"x\"] }]\n"
+           "model.outputs = [{ name = \"a\", input = \"l\", loss = \"squared\", target = \"y\", "
+           "weights = \"v\" }, { name = \"b\", input = \"l\", loss = \"squared\", target = "
+           "\"y\"" +
+           weights + " }]\ntrain.mode = \"" + mode + "\"\n";
+  };
+  const Error none = error_of(job("sync", ""));
+  CHECK(none.what ==
+        "output `a` has the weights `v`, but output `b` has no `weights`: a synchronous step is "
+        "divided once, by the weight of its records");
+  CHECK(none.where.find("job.toml:5") != std::string::npos);
+  CHECK(error_of(job("sync", ", weights = \"w\"")).what.find("`b` has the weights `w`") !=
+        std::string::npos);
+  loaded(job("sync", ", weights = \"v\""));
+  loaded(job("async", ", weights = \"w\""));
+  loaded(job("local", ", weights = \"w\""));
+  loaded(job("sync", ", weights = \"w\"") + "train.reduction = \"sum\"\n");
+}
+
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
        {"train.sync_every = \"epoch\"", "train.max_time = \"6h\"",
