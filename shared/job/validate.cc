@@ -123,18 +123,9 @@ Result<void> check_sync(const Job& job) {
                      *train.replicas, " replicas may be left out"),
                  "train.backups", "set it below train.replicas");
   }
-  if (job.cluster.input_workers > 0) {
-    return wrong(str(mode, " has no input processes in this version"), "cluster.input_workers",
-                 "set it to 0, " + async);
-  }
   if (train.quarantine) {
     return wrong(str(mode, " cannot tell which batch ends a worker that computes several"),
                  "train.quarantine", "leave it out, " + async);
-  }
-  if (job.data.source.is_program() || !job.data.program.empty()) {
-    return wrong(str(mode, " does not read the output of programs in this version"),
-                 job.data.source.is_program() ? "data.source" : "data.program",
-                 "write the records to files, " + async);
   }
   if (job.data.sharding != Sharding::kAuto && train.backups > 0) {
     return wrong(
@@ -243,7 +234,6 @@ Result<void> check_groups(const Job& job) {
 
 Result<void> check_mode(const Job& job) {
   const TrainSpec& train = job.train;
-  const ClusterSpec& cluster = job.cluster;
   DP_TRY_VOID(check_keys_of_mode(train));
   if (traits_of(train.mode).has_groups) DP_TRY_VOID(check_groups(job));
   if (traits_of(train.mode).has_replicas) {
@@ -255,10 +245,6 @@ Result<void> check_mode(const Job& job) {
   }
   DP_TRY_VOID(check_rounds(job));
   DP_TRY_VOID(check_divisor(job));
-  if (traits_of(train.mode).has_staleness && cluster.input_workers > 0) {
-    return wrong("a job with bounded staleness has no input processes in this version",
-                 "cluster.input_workers", "set it to 0, or set train.mode = \"async\"");
-  }
   if (!train.staleness || traits_of(train.mode).has_staleness) return {};
   return wrong(str("mode \"", traits_of(train.mode).name, "\" does not limit the staleness"),
                "train.staleness", "set train.mode = \"bounded\", or leave it out");

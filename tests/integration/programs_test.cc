@@ -54,8 +54,11 @@ std::set<int> workers_of(const ScratchDir& dir) {
   return workers;
 }
 
-std::vector<std::string> train(const ScratchDir& dir) {
-  return {"train", dir / "job.toml", "--log-format", "json", "--quiet"};
+std::vector<std::string> train(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {"train", dir / "job.toml", "--log-format", "json",
+                                        "--quiet"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -217,8 +220,8 @@ namespace {
 
 /// Trains, and kills the process that reads the program after some rows. The script writes the id
 /// of that process to the file `parent`.
-Ended train_with_a_kill(const ScratchDir& dir) {
-  Program training("downpour", train(dir), dir.path());
+Ended train_with_a_kill(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
+  Program training("downpour", train(dir, more), dir.path());
   for (int i = 0; i < 400 && lines_of(dir / "parent").empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(25));
   const auto parents = lines_of(dir / "parent");
@@ -247,6 +250,49 @@ TEST_CASE(
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
   const auto done = nlohmann::json::parse(trained.out);
   CHECK(done[input_workers == 0 ? "workers_lost" : "restarts"] >= 1);
+}
+
+TEST_CASE("replicas train each row of a program once, also if a worker that reads it dies",
+          "[integration]") {
+  const std::string mode = GENERATE("sync", "local");
+  const std::string source =
+      GENERATE("replay = \"shard\", records = 10000", "records = 10000", "replay = \"epoch\"");
+  CAPTURE(mode, source);
+  const ScratchDir dir;
+  make_job(dir,
+           "echo $DOWNPOUR_REPLICAS >> replicas\n"
+           "a=${DOWNPOUR_SHARD_BEGIN:-0}; b=${DOWNPOUR_SHARD_END:-10000}; c=$(((a + b) / 2))\n"
+           "sh rows.sh $a $c\n"
+           "if mkdir once 2> /dev/null; then sleep 0.5; echo $PPID > parent; sleep 4; fi\n"
+           "sh rows.sh $c $b\n",
+           source);
+  const Ended trained =
+      train_with_a_kill(dir, {"--workers", "2", "--set", "train.mode=" + mode, "--set",
+                              "train.replicas=4", "--set", "train.checkpoint.every=50"});
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  if (mode == "sync")  // in local training, a row moves by its share of the mean
+    CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(lines_of(dir / "replicas")[0] == "4");
+  const auto done = nlohmann::json::parse(trained.out);
+  CHECK(done["workers_lost"] >= 1);
+  for (const auto& account : done["accounts"]) CHECK(account["applied"] == kRows);
+}
+
+TEST_CASE("an input process runs a program once per epoch for all replicas", "[integration]") {
+  const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
+  CAPTURE(source);
+  const ScratchDir dir;
+  make_job(dir, "echo run >> runs\nsh rows.sh 0 10000\n", source, 1);
+  const Ended trained =
+      Program("downpour", train(dir, {"--set", "train.mode=sync", "--set", "train.replicas=20"}),
+              dir.path())
+          .wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
 TEST_CASE("a program that writes other records the second time ends the job as not replayable",

@@ -40,16 +40,22 @@ void write_data(const ScratchDir& dir) {
     files[size_t(i) * size_t(i) / kRecords * 5 / kRecords] += record;  // of different lengths
   }
   dir.write("data.csv", text);
+  dir.write("plain.csv", text.substr(header.size()));
   for (size_t f = 0; f < files.size(); ++f) dir.write("f" + std::to_string(f) + ".csv", files[f]);
 }
 
-/// Trains with these flags, and returns the predictions.
+constexpr const char* kSource = "source = \"data.csv\"";
+
+/// Trains with these flags, and returns the predictions. `data`: keys of the job's data; the
+/// predictions are of `test_file`.
 std::string predictions(const ScratchDir& dir, const std::string& run,
                         const std::vector<std::string>& flags, const std::string& kills = {},
+                        const std::string& data = kSource,
+                        const std::string& test_file = "data.csv",
                         const std::string& mode = "mode = \"sync\", replicas = 4") {
   dir.write(run + ".toml",
-            "run_dir = \"" + run + "\"\npartitions = 16\n" +
-                "data = { source = \"data.csv\", shard_records = 500 }\n"
+            "run_dir = \"" + run + "\"\npartitions = 16\ndata = { " + data +
+                ", shard_records = 500 }\n"
                 "model = { preset = \"wide_deep\", target = \"label\", dim = 8, units = [16], "
                 "dropout = 0.1 }\n"
                 "optimizer = { type = \"adam\", schedule = { type = \"cosine\", "
@@ -76,7 +82,9 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
   if (kills == "downpour-ps") CHECK(events.find("\"ps_lost\"") != std::string::npos);
   if (kills == "downpour-worker") CHECK(events.find("\"process_ended\"") != std::string::npos);
   const Ended predicted =
-      Program("downpour", {"predict", dir / run, "--data", dir / "data.csv"}, dir.path()).wait(60);
+      Program("downpour", {"predict", dir / run, "--allow-exec", "--data", dir / test_file},
+              dir.path())
+          .wait(60);
   INFO(predicted.err);
   REQUIRE(predicted.status == 0);
   return predicted.out;
@@ -100,15 +108,14 @@ std::vector<double> predictions_of_steps(
     dir.write(run + "/" + std::to_string(100 + file) + ".csv", text);
   }
   const std::string size = std::to_string(batch);
-  dir.write(run + ".toml",
-            "run_dir = \"" + run + "-run\"\nseed = " + std::to_string(seed) +
-                "\npartitions = 16\ndata.source = \"" + run +
-                "/*.csv\"\ndata.shuffle = \"off\"\n"
-                "data.columns = [\"label\", \"a\", \"b\", \"c\", \"x\"]\n" +
-                model +
-                "optimizer = { type = \"sgd\", learning_rate = 0.5 }\n"
-                "train = { mode = \"sync\", replicas = " +
-                std::to_string(replicas) + ", batch_size = " + size + " }\n");
+  dir.write(run + ".toml", "run_dir = \"" + run + "-run\"\nseed = " + std::to_string(seed) +
+                               "\npartitions = 16\ndata.source = \"" + run +
+                               "/*.csv\"\ndata.shuffle = \"off\"\n"
+                               "data.columns = [\"label\", \"a\", \"b\", \"c\", \"x\"]\n" +
+                               model +
+                               "optimizer = { type = \"sgd\", learning_rate = 0.5 }\n"
+                               "train = { mode = \"sync\", replicas = " +
+                               std::to_string(replicas) + ", batch_size = " + size + " }\n");
   const Ended trained =
       Program("downpour", {"train", dir / (run + ".toml"), "--quiet"}, dir.path()).wait(60);
   INFO(trained.err);
@@ -286,9 +293,10 @@ TEST_CASE("one replica whose gradients are limited trains like one asynchronous 
     CAPTURE(clip);
     const std::vector<std::string> flags = {"--ps",     "2", "--workers", "1",
                                             "--epochs", "1", "--set",     "optimizer.clip." + clip};
-    std::istringstream sync(
-        predictions(dir, clip + "-sync", flags, {}, "mode = \"sync\", replicas = 1"));
-    std::istringstream async(predictions(dir, clip + "-async", flags, {}, "in_flight = 1"));
+    std::istringstream sync(predictions(dir, clip + "-sync", flags, {}, kSource, "data.csv",
+                                        "mode = \"sync\", replicas = 1"));
+    std::istringstream async(
+        predictions(dir, clip + "-async", flags, {}, kSource, "data.csv", "in_flight = 1"));
     double largest = 0;
     size_t count = 0;
     for (double a = 0, b = 0; sync >> a && async >> b; ++count)
@@ -336,6 +344,42 @@ TEST_CASE("replicas that train alone give the same model for any number of proce
   CHECK(local("three", {"--ps", "2", "--workers", "3"}) == alone);
   CHECK(local("worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") == alone);
   CHECK(local("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+}
+
+TEST_CASE("replicas whose records come from input processes or programs give the same model",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  const std::string plain =
+      ", format = \"csv\", columns = [\"label\", \"a\", \"b\", \"c\", \"x\"], fields = { label = "
+      "{}, "
+      "a = { type = \"string\" }, b = { type = \"string\" }, c = { type = \"string\" }, x = {} }";
+  const auto trained = [&](const std::string& run, const std::string& data,
+                           std::vector<std::string> flags, const std::string& mode) {
+    flags.insert(flags.end(), {"--epochs", "1", "--set", "train.mode=" + mode});
+    if (mode == "local") flags.insert(flags.end(), {"--set", "train.sync_every=2"});
+    return predictions(dir, mode + run, flags, {}, data + plain, "plain.csv");
+  };
+  const std::vector<std::string> three = {"--ps", "2", "--workers", "3"};
+  std::vector<std::string> inputs = three;
+  inputs.insert(inputs.end(), {"--input-workers", "2"});
+  for (const std::string mode : {"sync", "local"}) {
+    CAPTURE(mode);
+    const std::string file = "source = \"plain.csv\"";
+    const std::string alone = trained("file", file, {}, mode);
+    REQUIRE(alone.size() > size_t{kRecords});
+    CHECK(trained("file-inputs", file, inputs, mode) == alone);
+    CHECK(trained("piped", file + ", program = [\"cat\"]", three, mode) == alone);
+    for (const std::string replay : {"epoch", "none"}) {
+      CAPTURE(replay);
+      const std::string program =
+          "source = { exec = [\"cat\", \"plain.csv\"], replay = \"" + replay + "\" }";
+      const std::string written = trained(replay, program, {}, mode);
+      REQUIRE(written.size() > size_t{kRecords});
+      CHECK(trained(replay + "-three", program, three, mode) == written);
+      CHECK(trained(replay + "-inputs", program, inputs, mode) == written);
+    }
+  }
 }
 
 TEST_CASE("with backups an epoch has each record once, also if a worker or a ps dies",

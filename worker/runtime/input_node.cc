@@ -197,8 +197,12 @@ void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
     return core_->on_fatal(exec_refused("input process"), fx);
   job_ = std::move(given->job);
   const uint32_t threads = std::max(1U, options_.threads);
-  shard_reads_.emplace(InputConfig{
-      .run = core_->run(), .plan_hash = core_->welcome().plan_hash, .open_max = 4 + 4 * threads});
+  // A step waits for the first shard of every replica, so all of them must be open, and the next
+  // ones, also while those of a worker that has died are.
+  const auto replicas = uint32_t(job_.train.replicas.value_or(0));
+  shard_reads_.emplace(InputConfig{.run = core_->run(),
+                                   .plan_hash = core_->welcome().plan_hash,
+                                   .open_max = 4 + 4 * std::max(threads, replicas)});
   add_cache(job_, share_memory(job_, options_.process), given->readers, {});
   // At least two threads, because one may wait for a slow file or program.
   readers_ = engines_->make_readers(std::move(given->readers), std::max(2U, threads),

@@ -85,12 +85,6 @@ std::optional<Error> Admission::fault_of(const wire::Hello& hello,
   if (hello.role == wire::Role::kInput && hello.endpoint.empty()) {
     return Error{ErrorCode::kMalformed, "the Hello of an input process has no endpoint"};
   }
-  if (hello.role == wire::Role::kInput && config_.job.train.staleness) {
-    return Error{ErrorCode::kUnsupported,
-                 "a job with bounded staleness has no input processes in this version",
-                 {},
-                 "start this process as a worker, or set train.mode = \"async\""};
-  }
   return std::nullopt;
 }
 

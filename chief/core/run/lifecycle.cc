@@ -39,21 +39,19 @@ void Lifecycle::start(Turn& turn) {
   if (config_.mode == wire::Purpose::kTrain && history_.trained() && history_.evaluated())
     return finish(turn);
   history_.drop_partial();
-  if (step_commits_.enabled() && config_.joining.in_order) {
-    return fail(turn, Error{ErrorCode::kUnsupported,
-                            str("mode \"", traits_of(config_.job.train.mode).name,
-                                "\" needs files that can be read from several places, but this "
-                                "one can only be read from its start"),
-                            config_.train_files.empty() ? "" : config_.train_files.front().path,
-                            "decompress the file, divide it into several files, or set train.mode "
-                            "= \"async\""});
-  }
   if (step_commits_.enabled() && pass_.train_shards() < *config_.job.train.replicas) {
     turn.notice(NoticeLevel::kWarning,
                 str("the data have ", pass_.train_shards(),
                     pass_.train_shards() == 1 ? " shard" : " shards", ", so only as many of the ",
                     *config_.job.train.replicas,
                     " replicas take part; smaller shards help: data.shard_records"));
+  }
+  const ClusterSpec& cluster = config_.job.cluster;
+  if (step_commits_.enabled() && config_.joining.in_order && pass_.train_shards() > 1 &&
+      cluster.workers > 1 && cluster.input_workers == 0) {
+    turn.notice(NoticeLevel::kWarning,
+                "the source can only be read from its start, so each worker reads all of it; with "
+                "an input process (--input-workers 1) it is read once");
   }
   if (pass_.no_input()) fail(turn, Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
 }

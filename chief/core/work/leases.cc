@@ -184,17 +184,31 @@ std::vector<uint32_t> LeaseTable::neglected(int64_t now_ns) {
 }
 
 void LeaseTable::grow(uint32_t count) {
-  DP_CHECK(streams_.size() == 1, streams_.size());
+  DP_CHECK(streams_.size() == 1 || replicas_ > 0, streams_.size());
+  const bool in_turn = replicas_ > 0 && !shares_among_replicas();
   const auto first = uint32_t(entries_.size());
   entries_.resize(first + size_t{count});
-  if (!shared()) stream_of_.resize(entries_.size(), 0);
-  std::set<uint32_t>& free = streams_[0].free;
-  for (uint32_t shard = first; shard < entries_.size(); ++shard) free.insert(free.end(), shard);
+  if (!shared()) stream_of_.resize(entries_.size(), shares_among_replicas() ? replicas_ : 0);
+  for (uint32_t shard = first; shard < entries_.size(); ++shard) {
+    if (in_turn) {
+      stream_of_[shard] = shard % replicas_;
+      stream_of(shard).shards.push_back(shard);
+    }
+    std::set<uint32_t>& free = stream_of(shard).free;
+    free.insert(free.end(), shard);
+  }
   free_count_ += count;
 }
 
+uint32_t LeaseTable::fewest_free() const {
+  if (replicas_ == 0 || shares_among_replicas()) return UINT32_MAX;
+  const auto fewest =
+      std::ranges::min(streams_, {}, [](const Stream& stream) { return stream.free.size(); });
+  return uint32_t(fewest.free.size());
+}
+
 void LeaseTable::share(bool with_all) {
-  if (with_all == shared()) return;
+  if (replicas_ > 0 || with_all == shared()) return;
   DP_CHECK(streams_.size() == 1, streams_.size());
   streams_[0].worker.reset();
   stream_of_.assign(with_all ? 0 : entries_.size(), 0);

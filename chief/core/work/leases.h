@@ -100,13 +100,16 @@ class LeaseTable {
   /// any worker. The caller must revoke leased_of(replica).
   void give_away(int64_t now_ns, uint32_t replica);
   /// Appends `count` free shards to a pass whose length is not known yet. Requires at most one
-  /// stream.
+  /// stream, or shards that are divided among replicas in turn or one by one.
   void grow(uint32_t count);
+  /// Returns the number of free shards of the replica that has the fewest. UINT32_MAX if shards are
+  /// not divided among replicas, or are assigned to them one by one.
+  uint32_t fewest_free() const;
   /// For a table that was not split: if `with_all`, every worker may lease every shard from now on;
-  /// otherwise the shards form one stream.
+  /// otherwise the shards form one stream. Does nothing if shards are divided among replicas.
   void share(bool with_all);
   /// Returns true if every worker may lease every shard. False after split() or share(false).
-  bool shared() const { return stream_of_.empty(); }
+  bool shared() const { return stream_of_.empty() && replicas_ == 0; }
 
   /// Leases the first free shard below `limit` to this worker; returns none if no shard qualifies.
   /// If there are several streams, the worker's own stream comes first. A worker without leases
@@ -221,7 +224,7 @@ class LeaseTable {
   };
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
   Stream* choose_stream(Incarnation worker, uint32_t index, bool fresh);
-  bool shares_among_replicas() const { return streams_.size() > replicas_; }
+  bool shares_among_replicas() const { return replicas_ > 0 && streams_.size() > replicas_; }
   /// Returns the number of shards that no replica has yet, after share_among_replicas().
   size_t undealt_count() const;
   /// Returns the first free shard of a stream that may be leased now.

@@ -83,11 +83,16 @@ void Pass::add_shards_of_earlier_chief(const wire::Lease& lease) {
 }
 
 Result<void> Pass::extend() {
-  constexpr uint32_t kPiecesAhead = 4;  // per worker
+  constexpr uint32_t kPiecesAhead = 4;      // per worker or replica
+  constexpr uint32_t kPiecesOfReplica = 2;  // free ones of each replica
   if (!length_unknown_) return {};
-  const uint32_t wanted = kPiecesAhead * std::max(1U, members_.workers_live());
-  if (table_.free_count() >= wanted) return {};
-  const uint32_t count = wanted - table_.free_count();
+  const auto replicas = uint32_t(config_.job.train.replicas.value_or(0));
+  const uint32_t wanted = kPiecesAhead * std::max({1U, members_.workers_live(), replicas});
+  // A replica without a shard would miss a step, although the stream may go on.
+  const bool some_lacks = table_.fewest_free() < kPiecesOfReplica;
+  if (table_.free_count() >= wanted && !some_lacks) return {};
+  const uint32_t count = std::max(wanted - std::min(wanted, table_.free_count()),
+                                  some_lacks ? kPiecesOfReplica * replicas : 0);
   if (count <= train_shards() - table_.shard_count()) {
     add_shards(count);
     return {};

@@ -70,12 +70,13 @@ class Pass {
   void add_shards_of_earlier_chief(const wire::Lease& lease);
   /// Appends shards to a pass over an open stream until it has enough free ones, as long as no
   /// worker has reported the end of the stream. At least one shard is then always free, so a round
-  /// cannot find the epoch complete too early. Error kUnsupported if the epoch has too many shards.
+  /// cannot find the epoch complete too early. With replicas, each of them has a free shard, so a
+  /// step cannot miss one. Error kUnsupported if the epoch has too many shards.
   Result<void> extend();
   /// Chooses which workers may lease shards of data that can only be read from their start (a
   /// program or a compressed file). If there is an input process, it reads the data once, and all
   /// workers share the shards. Without one, each worker would have to read the data from the start,
-  /// so one worker at a time leases shards.
+  /// so one worker at a time leases shards. Replicas keep their shards in any case.
   void share_stream();
   /// Ends a shard with the counts that its worker reported.
   void end_shard(uint32_t shard, const wire::ShardCounts& counts);

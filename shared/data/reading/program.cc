@@ -77,7 +77,7 @@ ProgramCall call_for(const std::vector<std::string>& argv, const ReadPlan& plan,
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range) {
   ProgramCall call = call_for(plan.source.exec, plan, epoch, range);
   call.environment.emplace_back("DOWNPOUR_BATCH_SIZE", str(plan.batch_size));
-  call.environment.emplace_back("DOWNPOUR_REPLICAS", "1");  // workers train independently
+  call.environment.emplace_back("DOWNPOUR_REPLICAS", str(plan.replicas));
   if (plan.source.records == 0) return call;
   call.environment.emplace_back("DOWNPOUR_RECORDS", str(plan.source.records));
   call.environment.emplace_back("DOWNPOUR_SHARD_BEGIN", str(range.begin));

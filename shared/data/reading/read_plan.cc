@@ -45,6 +45,7 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   plan->batch_size = job.train.part_records();
   plan->drop_remainder = job.train.drop_remainder;
   plan->batches_max = job.train.steps_per_epoch;
+  plan->replicas = job.train.replicas.value_or(1);
   plan->holdout = holdout;
   plan->skips_unknown_labels = job.eval.unknown_labels == "skip";
   plan->files = std::move(files);

@@ -60,9 +60,10 @@ struct ReadPlan : FieldContext {
   // Number of batches after which a shard ends (train.steps_per_epoch, for data of a single shard);
   // 0: the shard ends with its records.
   uint64_t batches_max = 0;
-  double holdout = 0;    // share of the training records that only evaluations read
-  SourceSpec source;     // which records of the files belong to the data set
-  std::string base_dir;  // working directory of the job's programs
+  uint64_t replicas = 1;  // that take a batch each in one step; for programs only
+  double holdout = 0;     // share of the training records that only evaluations read
+  SourceSpec source;      // which records of the files belong to the data set
+  std::string base_dir;   // working directory of the job's programs
   std::vector<plan::FileInfo> files;
   // True: a reader of training records applies random ops. A reader of held-out records
   // (Split::kHeldOut) never does. False: the plan is for evaluation or prediction.

@@ -255,13 +255,16 @@ TEST_CASE("synchronous training has a replica for each worker by default", "[job
   const Error other = error_of(small_job("train.replicas = 4\n"));
   CHECK(other.what == "mode \"async\" has no replicas");
   CHECK(other.hint.find("train.mode = \"sync\"") != std::string::npos);
-  for (const char* line :
-       {"train.replicas = 0", "train.quarantine = true", "cluster.input_workers = 1",
-        "data.sharding = \"file\"\ndata.streams = 3", "data.program = [\"cat\"]"}) {
+  for (const char* line : {"train.replicas = 0", "data.sharding = \"file\"\ndata.streams = 3"}) {
     const Error error = error_of(small_job(std::string("train.mode = \"sync\"\n") + line + "\n"));
     INFO(line << " -> " << error.what);
     CHECK(error.where.starts_with("/jobs/job.toml:"));
     CHECK(exit_code(error.code) == 78);
+  }
+  for (const char* mode : {"sync", "local", "bounded"}) {
+    const std::string lines = std::string("train.mode = \"") + mode + "\"\n";
+    CHECK(loaded(small_job(lines + "cluster.input_workers = 1\n")).cluster.input_workers == 1);
+    CHECK(loaded(small_job(lines + "data.program = [\"cat\"]\n")).data.program.size() == 1);
   }
 }
 

@@ -44,6 +44,42 @@ TEST_CASE("a shard ends once, whichever worker ends it", "[chief][core]") {
   CHECK_FALSE(table.grant(0, kBen));
 }
 
+TEST_CASE("a table that grows gives each replica its next shards, in turn or one by one",
+          "[chief][core]") {
+  for (const bool one_by_one : {false, true}) {
+    CAPTURE(one_by_one);
+    LeaseTable table({}, 0);
+    if (one_by_one) {
+      table.share_among_replicas(2);
+    } else {
+      table.split_among_replicas(2);
+    }
+    table.share(true);  // the shards of replicas are never shared
+    table.grow(3);
+    table.share(false);
+    CHECK_FALSE(table.shared());
+    CHECK(table.fewest_free() == (one_by_one ? UINT32_MAX : 1));
+    const auto grant = [&] { return table.grant_of_replica(0, kAda, 2); };
+    for (uint32_t shard = 0; shard < 2; ++shard) {
+      const auto lease = grant();
+      REQUIRE(lease);
+      CHECK(lease->shard.shard == shard);
+      CHECK(lease->replica == shard);
+    }
+    table.end(0);
+    table.end(1);
+    CHECK(table.active_replicas() == 1);
+    table.grow(4);
+    CHECK(table.active_replicas() == 2);
+    CHECK(grant()->shard.shard == 2);
+    const auto lease = grant();
+    REQUIRE(lease);
+    CHECK(lease->shard.shard == 3);
+    CHECK(lease->replica == 1);
+    CHECK(table.free_count() == 3);
+  }
+}
+
 TEST_CASE("a table may grow while shards are leased, shared or not", "[chief][core]") {
   LeaseTable table({}, 0);
   CHECK_FALSE(table.grant(0, kAda));
