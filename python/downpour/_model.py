@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from . import _library as c
+from ._importance import permutation_importance
 from ._table import Table, _are_numbers, split_target, table_of
 
 __all__ = ["Model"]
@@ -401,6 +402,20 @@ class Model:
             return raw[:, 0] if raw.shape[1] == 1 else raw
         best = (raw[:, 0] >= 0.5).astype(int) if raw.shape[1] == 1 else raw.argmax(axis=1)
         return self.classes[best]
+
+    def importance(self, X: Any, y: Any, *, repeats: int = 3, seed: int = 1) -> dict[str, float]:
+        """Returns the permutation importance of each column (Breiman, "Random Forests", 2001): the rise of the logloss,
+        or of the RMSE of a regression, when the values of the column are shuffled; the largest first.
+
+        Args:
+            X, y: records with labels that were not used for training; as those of `fit`, but no sparse matrix.
+            repeats: the number of shuffles whose mean is taken.
+            seed: of the shuffles.
+        """
+        X, y, _ = _split(X, y, None)
+        labels = _as_labels(y)
+        self._encode_known(labels, self.classes, len(labels), "y")
+        return permutation_importance(self, X, labels, repeats, seed)
 
     # ---- storing
 

@@ -337,3 +337,26 @@ def test_whole_numbers_are_the_same_category_in_every_type():
     model = small().fit(categories, y)
     texts = pd.DataFrame({"k": codes.astype(str)})
     np.testing.assert_array_equal(model.predict_raw(texts), model.predict_raw(categories))
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow", "mapping"])
+def test_importance_ranks_the_columns_by_what_the_model_uses(trained, form):
+    frame, y = colours(2000, seed=5)
+    frame["unused"] = np.arange(2000)
+    data = {"pandas": frame, "arrow": pa.Table.from_pandas(frame), "mapping": {c: frame[c].to_numpy() for c in frame}}
+    ranks = trained.importance(data[form], y)
+    assert list(ranks)[-1] == "unused" and ranks["unused"] == 0
+    assert ranks["x"] > 0.3 and ranks["colour"] > 0.3
+    with pytest.raises(ValueError, match="none of the classes"):
+        trained.importance(data[form], y + 5)
+
+
+def test_importance_of_an_array_for_a_regression():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (3000, 3)).astype(np.float32)
+    y = 3 * X[:, 1] + X[:, 2]
+    before = X.copy()
+    ranks = dp.Model().fit(X, y).importance(X, y)
+    assert list(ranks) == ["x1", "x2", "x0"]
+    assert ranks["x1"] == pytest.approx(3 * np.sqrt(2 / 3), rel=0.15)  # sqrt(2 Var(3 x))
+    np.testing.assert_array_equal(X, before)
