@@ -112,8 +112,6 @@ Result<void> check_steps(const Job& job) {
 /// to all modes with replicas.
 Result<void> check_sync(const Job& job) {
   const TrainSpec& train = job.train;
-  const std::string mode = str("mode \"", traits_of(train.mode).name, "\"");
-  const std::string async = "or set train.mode = \"async\"";
   if (*train.replicas == 0) {
     return wrong("a step needs at least one replica", "train.replicas",
                  "set it to 1 or more; the default is cluster.workers");
@@ -123,9 +121,16 @@ Result<void> check_sync(const Job& job) {
                      *train.replicas, " replicas may be left out"),
                  "train.backups", "set it below train.replicas");
   }
-  if (train.quarantine) {
-    return wrong(str(mode, " cannot tell which batch ends a worker that computes several"),
-                 "train.quarantine", "leave it out, " + async);
+  if (train.quarantine && traits_of(train.mode).has_groups) {
+    return wrong(str("mode \"", traits_of(train.mode).name,
+                     "\" applies the gradients of sparse tables before a batch can be left out"),
+                 "train.quarantine", "leave it out, or set train.mode = \"sync\"");
+  }
+  if (train.quarantine && train.backups > 0) {
+    return wrong(
+        "with backups a step does not wait for the batch that may have ended a worker, so that "
+        "this batch is never known",
+        "train.quarantine", "leave it out, or set train.backups = 0");
   }
   if (job.data.sharding != Sharding::kAuto && train.backups > 0) {
     return wrong(
@@ -148,9 +153,8 @@ Result<void> check_divisor(const Job& job) {
   const TrainSpec& train = job.train;
   const std::vector<OutputSpec>& outputs = job.model.outputs;
   if (!train.replicas || train.sync_every || train.reduction != "mean") return {};
-  const auto other = std::ranges::find_if(outputs, [&](const OutputSpec& output) {
-    return output.weights != outputs.front().weights;
-  });
+  const auto other = std::ranges::find_if(
+      outputs, [&](const OutputSpec& output) { return output.weights != outputs.front().weights; });
   if (other == outputs.end()) return {};
   const auto weights = [](const OutputSpec& output) {
     return output.weights.empty() ? std::string("no `weights`")

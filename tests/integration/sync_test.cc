@@ -382,6 +382,18 @@ TEST_CASE("replicas whose records come from input processes or programs give the
   }
 }
 
+TEST_CASE("a job that may quarantine batches leaves none out because a worker was killed",
+          "[integration]") {
+  const ScratchDir dir;
+  write_data(dir);
+  const std::string alone = predictions(dir, "alone", {});
+  const std::vector<std::string> flags = {"--ps", "2",     "--workers",
+                                          "2",    "--set", "train.quarantine=true"};
+  CHECK(predictions(dir, "worker-dies", flags, "downpour-worker") == alone);
+  const std::string events = read_text(dir / "worker-dies/events.jsonl");
+  CHECK(events.find("\"quarantine_proposed\"") == std::string::npos);
+}
+
 TEST_CASE("with backups an epoch has each record once, also if a worker or a ps dies",
           "[integration]") {
   const ScratchDir dir;

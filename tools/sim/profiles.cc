@@ -232,6 +232,12 @@ const std::array kProfiles = {
             .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6, .program = true},
             .faults = "chaos",
             .defences = kNone},
+    Profile{.name = "sync-quarantine",
+            .says = "synchronous steps of six replicas, and batches that kill workers or give NaN",
+            .size = {.shards = 24, .checkpoint_steps = 12, .replicas = 6},
+            .faults = "poison,kill-worker=2s,kill-ps=4s,kill-chief=4s,zombie-worker=1s,delay=3%,"
+                      "duplicate=2%,drop=0.5%,ends",
+            .defences = kNone},
     Profile{.name = "bounded-inputs",
             .says = "as bounded, with input processes",
             .size = {.staleness = 1},
@@ -333,8 +339,9 @@ Result<SimulatorOptions> options_of(const Profile& profile) {
   }
   DP_TRY(options.job, make_job(profile.size));
   DP_TRY(options.faults, parse_faults(profile.faults));
-  // It quarantines batches that kill workers, which synchronous training does not do.
-  if (profile.size.replicas > 0) options.faults.kinds.erase(FaultKind::kPoison);
+  // The oracle does not know the means of local rounds of which one is left out.
+  if (profile.size.replicas > 0 && options.faults.swarm)
+    options.faults.kinds.erase(FaultKind::kPoison);
   const bool extends = options.faults.kinds.contains(FaultKind::kExtendRun);
   if (extends || options.faults.kinds.contains(FaultKind::kChangeData)) {
     JobSize other = profile.size;

@@ -123,13 +123,21 @@ uint32_t LeaseTable::others_above(uint32_t count, Incarnation worker) const {
       std::ranges::count_if(held, [&](const auto& each) { return each.second > count; }));
 }
 
+bool LeaseTable::has_suspects() const {
+  for (uint32_t replica = 0; replica < replicas_; ++replica) {
+    const std::optional<uint32_t> first = first_open_of(replica);
+    if (first && entries_[*first].failures > 0) return true;
+  }
+  return false;
+}
+
 std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnation worker,
-                                                        uint32_t replicas_max) {
+                                                        uint32_t replicas_max, bool ahead) {
   const size_t undealt = undealt_count();
   uint32_t held = 0;
   for (uint32_t replica = 0; replica < replicas_; ++replica)
     held += streams_[replica].worker == worker && !is_done(replica) ? 1 : 0;
-  std::optional<uint32_t> own, unheld, ahead;
+  std::optional<uint32_t> own, unheld, later;
   for (uint32_t replica = 0; replica < replicas_; ++replica) {
     Stream& stream = streams_[replica];
     const std::optional<uint32_t> first = first_open_of(replica);
@@ -144,14 +152,15 @@ std::optional<wire::Lease> LeaseTable::grant_of_replica(int64_t now_ns, Incarnat
       if (!own) own = replica;
     } else if (stream.worker == worker) {
       // Near the end of the pass the last shards go to the replicas that need them first.
-      const bool has_next = next || undealt > replicas_;
-      if (!ahead && has_next && stream.leased == 1 && held <= replicas_max) ahead = replica;
+      const bool has_next = next ? entries_[*next].failures == 0 : undealt > replicas_;
+      if (ahead && !later && has_next && stream.leased == 1 && held <= replicas_max)
+        later = replica;
     } else if (begins && !stream.worker) {
       if (!stream.waits_since_ns) stream.waits_since_ns = now_ns;
       if (!unheld && may_take(stream, now_ns, worker, held, replicas_max)) unheld = replica;
     }
   }
-  const std::optional<uint32_t> chosen = own ? own : unheld ? unheld : ahead;
+  const std::optional<uint32_t> chosen = own ? own : unheld ? unheld : later;
   if (!chosen) return std::nullopt;
   Stream& stream = streams_[*chosen];
   stream.waits_since_ns.reset();

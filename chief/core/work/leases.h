@@ -77,9 +77,12 @@ class LeaseTable {
   /// this worker holds, so that it can read ahead. A worker may hold one replica more than
   /// `replicas_max` if give_away() has moved it there. If the worker holds more than `replicas_max`
   /// replicas, and has no lease on one of them that has an open shard, it loses this replica, and
-  /// the call grants nothing.
+  /// the call grants nothing. A shard that has failed since its last progress is not read ahead. If
+  /// `ahead` is false, no shard is.
   std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
-                                              uint32_t replicas_max);
+                                              uint32_t replicas_max, bool ahead = true);
+  /// Returns whether the first open shard of some replica has failed since its last progress.
+  bool has_suspects() const;
   /// Returns the number of workers other than `worker` that hold more than `count` replicas.
   uint32_t others_above(uint32_t count, Incarnation worker) const;
   /// Takes away each replica whose worker has not requested its first open shard for
@@ -92,6 +95,8 @@ class LeaseTable {
   bool is_closed() const { return closed_; }
   /// Returns the first shard of a replica that has not ended; none if all have ended.
   std::optional<uint32_t> first_open_of(uint32_t replica) const;
+  /// Returns the replica that has the shard, after the shards were divided among replicas.
+  uint32_t replica_of(uint32_t shard) const { return stream_of_[shard]; }
   /// Returns the leased shards of a replica, ascending.
   std::vector<uint32_t> leased_of(uint32_t replica) const;
   /// Returns the number of replicas that have a shard which has not ended, or can still get one.

@@ -108,6 +108,12 @@ Result<void> Leasing::grant(Turn& turn, const Member& member, uint32_t wanted, c
 /// Grants shards of replicas, which are divided evenly among the workers.
 Result<void> Leasing::grant_replicas(Turn& turn, const Member& member, uint32_t wanted,
                                      wire::LeaseGrant& grant) {
+  check_probation(turn);
+  if (probation_) {
+    wanted = std::min(wanted, 1U);
+    const std::vector<uint32_t> held = table_.held_by(member.incarnation());
+    if (!std::ranges::all_of(held, [this](uint32_t shard) { return has_staged(shard); })) return {};
+  }
   const uint32_t workers = sharing_workers(turn);
   const auto replicas = uint32_t(*config_.job.train.replicas);
   // `remainder` workers hold one replica more than the others. If every worker might, some would
@@ -116,13 +122,33 @@ Result<void> Leasing::grant_replicas(Turn& turn, const Member& member, uint32_t 
   const bool one_more = table_.others_above(even, member.incarnation()) < remainder;
   const uint32_t fair = even + (one_more ? 1 : 0);
   for (; wanted > 0; --wanted) {
-    const auto lease = table_.grant_of_replica(turn.now_ns(), member.incarnation(), fair);
+    const auto lease =
+        table_.grant_of_replica(turn.now_ns(), member.incarnation(), fair, /*ahead=*/!probation_);
     if (!lease) break;
     hand_over(turn, member, *lease, false, grant);
   }
   if (table_.held_count(member.incarnation()) > 0)
     pass_.paces().busy(turn.now_ns(), member.incarnation());
   return {};
+}
+
+/// Begins or ends the probation of replicas. When it begins, all leases end, because a worker must
+/// not compute or read another batch together with one that may end it.
+void Leasing::check_probation(Turn& turn) {
+  const bool suspects =
+      policy_.single_step() && config_.job.train.replicas && table_.has_suspects();
+  if (suspects && !std::exchange(probation_, true)) {
+    turn.log(turn.event("probation").add("epoch", table_.epoch()));
+    revoke_all(turn);
+  }
+  probation_ = suspects;
+}
+
+/// Returns whether all ps have the batch of this shard that the next step needs. So computing it
+/// does not end the worker.
+bool Leasing::has_staged(uint32_t shard) const {
+  const uint32_t replica = table_.replica_of(shard);
+  return table_.first_open_of(replica) == shard && steps_.has_staged(table_, replica);
 }
 
 uint32_t Leasing::unpaused_workers(const Turn& turn) const {
@@ -146,7 +172,7 @@ void Leasing::hand_over(Turn& turn, const Member& member, wire::Lease lease, boo
                         wire::LeaseGrant& grant) {
   if (lease.purpose == wire::Purpose::kTrain) {
     lease.quarantined_batches = quarantine_.quarantined_batches(lease.shard);
-    lease.single_step = policy_.single_step() && is_suspect(lease.shard.shard);
+    lease.single_step = policy_.single_step() && (probation_ || is_suspect(lease.shard.shard));
   }
   log_lease(turn, member, lease, backup);
   grant.leases.push_back(std::move(lease));
@@ -382,10 +408,28 @@ WorkEvent Leasing::leave(Turn& turn, Member& member, bool died) {
   table_.leave(member.incarnation());
   const std::vector<uint32_t> held = table_.held_by(member.incarnation());
   if (!died || held.empty()) return {};
+  if (policy_.single_step() && config_.job.train.replicas) return count_death(turn, member, held);
   log_expired(turn, member, held.front());
   return count_failure(turn, member,
                        Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")},
                        held.front(), fatal_batch(held.front()));
+}
+
+/// Counts a failed attempt of each shard at which a worker that computes replicas may have died: on
+/// probation, of the one whose batch it has not pushed yet.
+WorkEvent Leasing::count_death(Turn& turn, const Member& member,
+                               const std::vector<uint32_t>& held) {
+  WorkEvent event;
+  for (const uint32_t shard : held) {
+    if (probation_ && has_staged(shard)) continue;
+    log_expired(turn, member, shard);
+    event = count_failure(turn, member,
+                          Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")}, shard,
+                          fatal_batch(shard));
+    if (std::holds_alternative<Error>(event)) return event;
+  }
+  check_probation(turn);
+  return event;
 }
 
 void Leasing::release_all(Turn& turn, const Member& member) {

@@ -16,6 +16,7 @@
 #include "chief/core/work/prediction.h"
 #include "chief/core/work/quarantine.h"
 #include "chief/core/work/quarantine_policy.h"
+#include "chief/core/work/step_commits.h"
 #include "chief/core/work/work_event.h"
 
 namespace downpour::chief {
@@ -27,7 +28,7 @@ class Leasing {
  public:
   Leasing(const ChiefConfig& config, Membership& members, Pass& pass, Quarantine& quarantine,
           QuarantinePolicy& policy, EvaluationRun& evaluation, PredictionRun& prediction,
-          Clocks& clocks)
+          Clocks& clocks, const StepCommits& steps)
       : config_(config),
         members_(members),
         pass_(pass),
@@ -36,7 +37,8 @@ class Leasing {
         policy_(policy),
         evaluation_(evaluation),
         prediction_(prediction),
-        clocks_(clocks) {}
+        clocks_(clocks),
+        steps_(steps) {}
 
   /// Answers a repeated request again, with those of its leases that the worker still holds.
   /// Returns false, and sends nothing, if `id` is not the newest answered request or none of its
@@ -63,7 +65,8 @@ class Leasing {
 
   /// First step when a member is silent, replaced or gone; release_all() must follow, unless the
   /// job ends. `died`: one failed attempt is counted for the shard that the worker has held for
-  /// longest (the one that it was processing), and none for the others.
+  /// longest (the one that it was processing), and none for the others. If the job quarantines
+  /// batches of replicas, it is counted for all shards that may have ended the worker.
   WorkEvent leave(Turn& turn, Member& member, bool died);
   /// Releases all leases of a member.
   void release_all(Turn& turn, const Member& member);
@@ -94,6 +97,9 @@ class Leasing {
  private:
   Result<void> grant_replicas(Turn& turn, const Member& member, uint32_t wanted,
                               wire::LeaseGrant& grant);
+  void check_probation(Turn& turn);
+  bool has_staged(uint32_t shard) const;
+  WorkEvent count_death(Turn& turn, const Member& member, const std::vector<uint32_t>& held);
   void hand_over(Turn& turn, const Member& member, wire::Lease lease, bool backup,
                  wire::LeaseGrant& grant);
   void log_lease(Turn& turn, const Member& member, const wire::Lease& lease, bool backup);
@@ -126,6 +132,10 @@ class Leasing {
   EvaluationRun& evaluation_;
   PredictionRun& prediction_;
   Clocks& clocks_;
+  const StepCommits& steps_;
+  // The job quarantines batches, and a batch that a replica needs next may have ended a worker.
+  // Each worker then computes one replica after the other, under single-step leases.
+  bool probation_ = false;
   std::map<Incarnation, Answered> answered_;
 };
 

@@ -145,6 +145,14 @@ std::optional<wire::Commit> StepCommits::on_measured(const Member& by,
   return norms_.finish();
 }
 
+bool StepCommits::has_staged(const LeaseTable& table, uint32_t replica) const {
+  const std::optional<uint32_t> shard = table.first_open_of(replica);
+  return shard && std::ranges::all_of(staged_, [&](const wire::Staged& staged) {
+           const wire::StepPart* part = staged_part(staged, replica, *shard);
+           return part != nullptr && part->batch.shard_id() == ShardId{table.epoch(), *shard};
+         });
+}
+
 void StepCommits::sent(const Turn& turn, const Member& to, const wire::Commit& commit) {
   outbox_.put(turn.now_ns(), to, commit);
   sent_ns_ = turn.now_ns();
@@ -173,14 +181,7 @@ std::vector<uint32_t> StepCommits::stalled(const Turn& turn, const LeaseTable& t
   if (turn.now_ns() - moved_ns_ <= stall_ns_) return shards;
   moved_ns_ = turn.now_ns();
   for (uint32_t replica = 0; replica < replicas_; ++replica) {
-    const std::optional<uint32_t> shard = table.first_open_of(replica);
-    if (!shard) continue;
-    const bool everywhere = std::ranges::all_of(staged_, [&](const wire::Staged& staged) {
-      if (!stages_[size_t(&staged - staged_.data())]) return true;
-      const wire::StepPart* part = staged_part(staged, replica, *shard);
-      return part != nullptr && part->batch.shard_id() == ShardId{table.epoch(), *shard};
-    });
-    if (everywhere) continue;
+    if (!table.first_open_of(replica) || has_staged(table, replica)) continue;
     const std::vector<uint32_t> leased = table.leased_of(replica);
     shards.insert(shards.end(), leased.begin(), leased.end());
   }

@@ -64,6 +64,9 @@ class StepCommits {
   /// owner has staged. The caller sends it to all owners. Error kBug if two owners have staged
   /// different batches of a replica.
   Result<std::optional<wire::Commit>> due(const LeaseTable& table) const;
+  /// Returns whether every owner has staged a batch of this replica's first open shard for the next
+  /// step.
+  bool has_staged(const LeaseTable& table, uint32_t replica) const;
   /// Returns what must be sent for the Commit that is due: itself, or first a request for the norms
   /// of the step.
   wire::Commit begin(wire::Commit&& due);

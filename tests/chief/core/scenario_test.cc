@@ -178,7 +178,8 @@ class Story {
     // Heartbeats come from members that know the newest view, unless the command has view=N.
     if (std::holds_alternative<wire::Heartbeat>(m.body) ||
         std::holds_alternative<wire::Staged>(m.body) ||
-        std::holds_alternative<wire::Committed>(m.body))
+        std::holds_alternative<wire::Committed>(m.body) ||
+        (std::holds_alternative<wire::ShardProgress>(m.body) && c.values.contains("view")))
       m.envelope.view = {uint32_t(c.number("term", 1)), uint32_t(c.number("view", UINT32_MAX))};
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
     core_->on_message(now, peer, std::move(m), effects);
@@ -244,9 +245,15 @@ class Story {
       }
       return saved;
     }
-    if (verb == "staged") {  // of replica 0
-      const BatchId batch{0, uint32_t(c.number("shard")), uint32_t(c.number("batch"))};
-      return wire::Staged{.step = c.number("step"), .parts = {{0, batch}}};
+    if (verb == "staged") {
+      wire::Staged staged{.step = c.number("step"), .parts = {}};
+      // "0:0/0/3,1:0/1/3": batches of replicas 0 and 1
+      std::istringstream parts(c.text("parts", str("0:0/0/", c.number("batch"))));
+      for (std::string part; std::getline(parts, part, ',');) {
+        staged.parts.push_back(
+            {uint32_t(std::stoul(part)), parse_batch(part.substr(part.find(':') + 1))});
+      }
+      return staged;
     }
     if (verb == "committed") return wire::Committed{c.number("step")};
     if (verb == "goodbye") return wire::Goodbye{};

@@ -132,6 +132,15 @@ TEST_CASE(
         1.0F);
 }
 
+TEST_CASE("synchronous steps may quarantine batches, but not with backups", "[job]") {
+  const std::string lines = "train = { mode = \"sync\", replicas = 3, quarantine = true";
+  loaded(small_job(lines + " }\n"));
+  const std::string mixed = "train = { mode = \"mixed\", replicas = 3, quarantine = true }\n";
+  CHECK(error_of(small_job(mixed)).what.find("sparse tables") != std::string::npos);
+  CHECK(error_of(small_job(lines + ", backups = 1 }\n")).what.find("with backups") !=
+        std::string::npos);
+}
+
 TEST_CASE("synchronous steps with a mean need the same weights for all outputs", "[job]") {
   const auto job = [](const std::string& mode, const std::string& weights) {
     return "data.source = \"a9a\"\ndata.format = \"csv\"\n"

@@ -47,7 +47,6 @@ TEST_CASE("a job with rounds is refused if a part of it would not do what it say
   CHECK(error("train.backups = 1\n").what == "mode \"local\" has no backups");
   CHECK(error("train.drop_remainder = true\n").what.find("all batches") != std::string::npos);
   CHECK(error("train.steps_per_epoch = 9\n").what.find("all batches") != std::string::npos);
-  CHECK(error("train.quarantine = true\n").what.find("mode \"local\"") != std::string::npos);
   CHECK(error("train.outer = { type = \"adam\" }\n").what.find("can't be adam") !=
         std::string::npos);
   CHECK(error("optimizer.type = \"ftrl\"\ntrain.outer.learning_rate = 0.5\n").what.find("ftrl") !=
