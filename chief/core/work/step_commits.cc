@@ -148,6 +148,7 @@ std::optional<wire::Commit> StepCommits::on_measured(const Member& by,
 bool StepCommits::has_staged(const LeaseTable& table, uint32_t replica) const {
   const std::optional<uint32_t> shard = table.first_open_of(replica);
   return shard && std::ranges::all_of(staged_, [&](const wire::Staged& staged) {
+           if (!stages_[size_t(&staged - staged_.data())]) return true;
            const wire::StepPart* part = staged_part(staged, replica, *shard);
            return part != nullptr && part->batch.shard_id() == ShardId{table.epoch(), *shard};
          });
