@@ -72,6 +72,12 @@ struct BodyText {
     return str("save ", m.checkpoint, " ", m.folder, base, part);
   }
   std::string operator()(const wire::Commit& m) const { return str("commit ", m.step); }
+  std::string operator()(const wire::Expect& m) const {
+    std::string text = str("expect ", m.version, ":");
+    for (const wire::StepPart& part : m.parts)
+      text += str(" ", part.replica, "=", part.batch.epoch, "/", part.batch.shard);
+    return text;
+  }
   std::string operator()(const wire::Sealed& m) const { return str("sealed ", m.epochs); }
   std::string operator()(const wire::Stop& m) const {
     return str("stop ", m.code, m.reason.empty() ? "" : " ", m.reason);
