@@ -49,7 +49,8 @@ void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload) {
     for (uint32_t i = 0; i < section.keys; ++i) {
       const auto key = load<uint64_t>(keys + i * sizeof(uint64_t));
       const bool admitted =
-          push.whole || contains(push.parts, partition_of(row_hash(section.table, key, spec.group), bits));
+          push.whole ||
+          contains(push.parts, partition_of(row_hash(section.table, key, spec.group), bits));
       const uint32_t row = rows == nullptr ? kNoRow : rows[i];
       places_.push_back(admitted ? place_of(section.table, key, row) : kNoPlace);
     }
@@ -102,7 +103,8 @@ std::vector<double> StepSum::squares(const Bits& owned, ClipGroups groups) const
     for (size_t v = 0; v < table.values.size(); ++v) {
       const size_t group = each ? variables_before(id) + v : 0;
       for (const auto& [key, place] : ascending) {
-        double& sum = sums_of[raw(partition_of(row_hash(id, key, partitions_.spec(id).group), bits))][group];
+        double& sum =
+            sums_of[raw(partition_of(row_hash(id, key, partitions_.spec(id).group), bits))][group];
         const float* const row = table.values[v].data() + start_of(id, v, place);
         for (const float g : std::span(row, partitions_.spec(id).row_floats(v, key)))
           sum += double(g) * double(g);
