@@ -85,6 +85,7 @@ Moment moment_of(wire::Kind kind) {
     case wire::Kind::kFloor:
     case wire::Kind::kStaged:
     case wire::Kind::kCommit:
+    case wire::Kind::kExpect:
     case wire::Kind::kCommitted:
       return Moment::kNone;
   }

@@ -215,7 +215,7 @@ void Lifecycle::commit_step(Turn& turn) {
   }
   if (const wire::Expect* const expect = step_commits_.expect(pass_.table())) {
     for_each_owner(members_, ownership_.view(), [&](uint32_t owner, const Member& member) {
-      if (step_commits_.tell(owner)) turn.send(member, *expect, turn.next_request());
+      if (step_commits_.must_send(owner)) turn.send(member, *expect, turn.next_request());
     });
   }
   auto commit = step_commits_.due(pass_.table());

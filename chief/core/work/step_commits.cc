@@ -41,7 +41,7 @@ StepCommits::StepCommits(const ChiefConfig& config)
 
 void StepCommits::on_view(const wire::View& view, bool rolled_back) {
   staged_.assign(view.owners.size(), {});
-  told_.assign(view.owners.size(), 0);
+  known_.assign(view.owners.size(), 0);
   stages_.assign(view.owners.size(), !grouped_);
   for (uint32_t p = 0; grouped_ && p < view.partitions.size(); ++p) {
     if (has_steps(PartitionId{p}, view.partitions.size())) stages_[view.partitions[p].owner] = true;
@@ -72,7 +72,7 @@ Result<void> StepCommits::take_versions(const RoundOutcome& outcome) {
 
 void StepCommits::take(uint32_t owner, wire::Staged&& staged) {
   if (owner >= staged_.size()) return;
-  told_[owner] = staged.expects;
+  known_[owner] = staged.expects;
   staged_[owner] = std::move(staged);
 }
 

@@ -52,12 +52,12 @@ class StepCommits {
   Result<void> take_versions(const RoundOutcome& outcome);
   /// Takes the report of an owner under the current view.
   void take(uint32_t owner, wire::Staged&& staged);
-  /// Returns the current shards of all replicas, for the owners that tell() names. Returns null
-  /// with backups: which batches a step has is known only when it is due.
+  /// Returns the current shards of all replicas, for the owners that must_send() names. Returns
+  /// null with backups: which batches a step has is known only when it is due.
   const wire::Expect* expect(const LeaseTable& table);
-  /// Returns whether an owner must be told what expect() returns.
-  bool tell(uint32_t owner) {
-    return std::exchange(told_[owner], expect_.version) != expect_.version;
+  /// Returns whether what expect() returns must be sent to an owner. It counts as sent then.
+  bool must_send(uint32_t owner) {
+    return std::exchange(known_[owner], expect_.version) != expect_.version;
   }
   /// Returns the Commit that is due: every owner has staged the next batch of every replica that
   /// has shards left, except for TrainSpec::backups of them. The step has all batches that every
@@ -111,7 +111,7 @@ class StepCommits {
   ViewId rolled_back_;                // the first view after the newest rollback
   std::vector<wire::Staged> staged_;  // by owner number of the view; step 0: no report yet
   wire::Expect expect_;               // the newest one
-  std::vector<uint64_t> told_;        // the version that each owner knows
+  std::vector<uint64_t> known_;       // the version that each owner knows
   std::vector<bool> stages_;          // by owner number: it has partitions that apply steps
   Outbox outbox_;
   StepNorms norms_;

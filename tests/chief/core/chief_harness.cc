@@ -73,9 +73,9 @@ struct BodyText {
   }
   std::string operator()(const wire::Commit& m) const { return str("commit ", m.step); }
   std::string operator()(const wire::Expect& m) const {
-    std::string text = str("expect ", m.version, ":");
+    std::string text = "expect";
     for (const wire::StepPart& part : m.parts)
-      text += str(" ", part.replica, "=", part.batch.epoch, "/", part.batch.shard);
+      text += str(' ', part.replica, ':', part.batch.shard);
     return text;
   }
   std::string operator()(const wire::Sealed& m) const { return str("sealed ", m.epochs); }

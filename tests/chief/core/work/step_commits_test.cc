@@ -48,27 +48,27 @@ TEST_CASE("a step is due when every owner has staged every replica", "[chief]") 
   CHECK_FALSE(job.due());
 }
 
-TEST_CASE("owners are told the current shards of the replicas when these change", "[chief]") {
+TEST_CASE("owners get the current shards of the replicas when these change", "[chief]") {
   Job job;
   const wire::Expect first = *job.commits->expect(job.table);
   CHECK(first.parts == std::vector<wire::StepPart>{{0, {0, 0, 0}}, {1, {0, 1, 0}}});
-  CHECK(job.commits->tell(0));
-  CHECK(job.commits->tell(1));
+  CHECK(job.commits->must_send(0));
+  CHECK(job.commits->must_send(1));
   CHECK(job.commits->expect(job.table)->version == first.version);
-  CHECK_FALSE(job.commits->tell(0));
+  CHECK_FALSE(job.commits->must_send(0));
   job.table.end(1);
   const wire::Expect second = *job.commits->expect(job.table);
   CHECK(second.version > first.version);
   CHECK(second.parts == std::vector<wire::StepPart>{{0, {0, 0, 0}}, {1, {0, 3, 0}}});
-  CHECK(job.commits->tell(0));
-  CHECK(job.commits->tell(1));
+  CHECK(job.commits->must_send(0));
+  CHECK(job.commits->must_send(1));
   // The report of an owner shows that the message was lost.
   job.commits->take(0, {.step = 7, .parts = {}, .expects = first.version});
   job.commits->take(1, {.step = 7, .parts = {}, .expects = second.version});
-  CHECK(job.commits->tell(0));
-  CHECK_FALSE(job.commits->tell(1));
+  CHECK(job.commits->must_send(0));
+  CHECK_FALSE(job.commits->must_send(1));
   job.show_view(2, false);
-  CHECK(job.commits->tell(1));
+  CHECK(job.commits->must_send(1));
   job.table.end(3);
   CHECK(job.commits->expect(job.table)->parts == std::vector<wire::StepPart>{{0, {0, 0, 0}}});
 }
