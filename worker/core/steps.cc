@@ -13,6 +13,12 @@ namespace {
 constexpr size_t kFramesHeldMax = 128;
 constexpr ptrdiff_t kBatchesPerShard = 2;  // synchronous training: one in the step, and the next
 
+/// Returns whether pulls of the batch may wait for their answers. A held batch may have pulls that
+/// were sent ahead.
+bool is_pulling(const Slot& slot) {
+  return slot.state == Slot::State::kPulling || slot.state == Slot::State::kHeld;
+}
+
 }  // namespace
 
 void Steps::configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas,
@@ -104,6 +110,7 @@ void Steps::pull_held(int64_t now_ns, bool left_out_only, WorkerEffects& fx) {
     const bool counts = slot->trains() && !slot->quarantined();
     const bool held = slot->state == Slot::State::kHeld;
     if (held && counts && !may_pull(now_ns, *slot, ahead)) {
+      if (may_pull_ahead(now_ns, *slot)) pull_ahead(now_ns, *slot, fx);
       if (!std::exchange(slot->waited, true)) defended(Defence::kWorkerWaitsForFloor);
     } else if (held) {
       plan_and_pull(now_ns, *slot, fx);
@@ -234,24 +241,53 @@ void Steps::discard_pulled(WorkerEffects& fx) {
 }
 
 void Steps::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+  plan(slot);
+  slot.state = Slot::State::kPulling;
+  slot.pulled_ns = now_ns;
+  for (size_t m = 0; m < slot.pulls.size(); ++m) send_pull_if_needed(now_ns, slot, m, fx);
+  compute_if_pulled(now_ns, slot, fx);
+}
+
+/// Plans the pulls of a batch under the current view. Keeps those that were sent ahead under it.
+void Steps::plan(Slot& slot) {
   PreparedBatch& batch = *slot.batch;
-  if (!batch.plan.placements || batch.plan.placements->view.id != session_.placements()->view.id) {
+  const bool current =
+      batch.plan.placements && batch.plan.placements->view.id == session_.placements()->view.id;
+  if (current && !slot.pulls.empty()) return;
+  if (!current) {
     batch.plan =
         make_pull_plan(tables_, session_.placements(), config_.message_bytes_max, batch.batch);
   }
-  slot.state = Slot::State::kPulling;
-  slot.pulled_ns = now_ns;
   forget_requests(slot);
   slot.pulls.assign(batch.plan.messages.size(), {});
-  for (size_t m = 0; m < slot.pulls.size(); ++m) {
-    // In synchronous training an empty pull shows at which step the ps is.
-    if (batch.plan.messages[m].sections.empty() && !shows_step(slot, m)) {
-      slot.pulls[m].done = true;
-    } else {
-      send_pull(now_ns, slot, m, fx);
-    }
-  }
-  compute_if_pulled(now_ns, slot, fx);
+}
+
+void Steps::send_pull_if_needed(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
+  PullPart& part = slot.pulls[index];
+  if (part.done || part.request != RequestId{}) return;
+  // In synchronous training an empty pull shows at which step the ps is.
+  part.done = slot.batch->plan.messages[index].sections.empty() && !shows_step(slot, index);
+  if (!part.done) send_pull(now_ns, slot, index, fx);
+}
+
+/// Returns whether the sparse rows of a held batch may be pulled now: the batch before it in the
+/// shard has been pushed, and waits for its step.
+bool Steps::may_pull_ahead(int64_t now_ns, const Slot& slot) const {
+  if (groups_of(tables_).size() < 2 || !slot.pulls.empty() || now_ns < slot.pull_at_ns)
+    return false;
+  const Leases::Shard* const shard = leases_.find(slot.lease);
+  if (shard == nullptr || shard->done + 1 != slot.batch_id.batch || !leases_.is_first(*shard))
+    return false;
+  return std::ranges::any_of(slots_, [&](const auto& other) {
+    return same_work(other->lease, slot.lease) && other->batch_id.batch == shard->done &&
+           other->state == Slot::State::kPushing;
+  });
+}
+
+void Steps::pull_ahead(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+  plan(slot);
+  for (size_t m = 0; m < slot.pulls.size(); ++m)
+    if (!shows_step(slot, m)) send_pull_if_needed(now_ns, slot, m, fx);
 }
 
 void Steps::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
@@ -274,7 +310,7 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
   if (asked == nullptr || asked->push) return defended(Defence::kWorkerReplyLate);
   Slot* slot = find_slot(asked->slot);
   const RequestId request = message.envelope.request;
-  if (slot == nullptr || slot->state != Slot::State::kPulling) {
+  if (slot == nullptr || !is_pulling(*slot)) {
     requests_.forget(message.envelope.request);
     return;
   }
@@ -313,14 +349,14 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
   part->copied = slot->pulls.size() * in_flight_ > kFramesHeldMax;
   part->values = part->copied ? Bytes::copy_of(message.values.data(), message.values.size())
                               : std::move(message.values);
-  compute_if_pulled(now_ns, *slot, fx);
+  if (slot->state == Slot::State::kPulling) compute_if_pulled(now_ns, *slot, fx);
 }
 
 /// Returns all buffers that incomplete pulls hold to the ps. If workers kept their buffers while
 /// they wait for more, they could wait for each other forever.
 void Steps::copy_pulled_values() {
   for (const std::unique_ptr<Slot>& slot : slots_) {
-    if (slot->state != Slot::State::kPulling) continue;
+    if (!is_pulling(*slot)) continue;
     for (PullPart& part : slot->pulls) {
       if (!part.done || std::exchange(part.copied, true)) continue;
       part.values = Bytes::copy_of(part.values.data(), part.values.size());
@@ -470,6 +506,10 @@ void Steps::on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEff
 void Steps::on_view(int64_t now_ns, WorkerEffects& fx) {
   if (synchronous()) pull_again_after_rollback(fx);
   for (auto& slot : slots_) {
+    if (slot->state == Slot::State::kHeld) {  // what was pulled ahead may be void
+      forget_requests(*slot);
+      slot->pulls.clear();
+    }
     if (slot->state == Slot::State::kPulling) plan_and_pull(now_ns, *slot, fx);
     if (slot->state == Slot::State::kPushing) {
       defended(Defence::kWorkerRegroups);
@@ -497,11 +537,10 @@ void Steps::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffect
 void Steps::on_tick(int64_t now_ns, WorkerEffects& fx) {
   const auto look = [&](auto& slots) {
     for (auto& slot : slots) {
-      if (slot->state == Slot::State::kPulling) {
-        for (size_t m = 0; m < slot->pulls.size(); ++m) {
-          if (!slot->pulls[m].done && now_ns >= slot->pulls[m].deadline_ns)
-            send_pull(now_ns, *slot, m, fx);
-        }
+      for (size_t m = 0; m < slot->pulls.size() && is_pulling(*slot); ++m) {
+        const PullPart& part = slot->pulls[m];
+        if (!part.done && part.request != RequestId{} && now_ns >= part.deadline_ns)
+          send_pull(now_ns, *slot, m, fx);
       }
       for (PushPart& part : slot->pushes) {
         if (now_ns >= part.deadline_ns) send_push(now_ns, *slot, part, fx);
@@ -518,9 +557,9 @@ int64_t Steps::next_deadline_ns() const {
   const auto look = [&](const auto& slots) {
     for (const auto& slot : slots) {
       if (slot->rebuild) next = std::min(next, slot->rebuild_at_ns);
-      if (slot->state == Slot::State::kPulling) {
-        for (const PullPart& part : slot->pulls)
-          if (!part.done) next = std::min(next, part.deadline_ns);
+      for (const PullPart& part : slot->pulls) {
+        if (is_pulling(*slot) && !part.done && part.request != RequestId{})
+          next = std::min(next, part.deadline_ns);
       }
       for (const PushPart& part : slot->pushes) next = std::min(next, part.deadline_ns);
     }

@@ -99,6 +99,10 @@ class Steps {
     erase_slots([id](const Slot& slot) { return slot.id == id; });
   }
   void plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  void plan(Slot& slot);
+  bool may_pull_ahead(int64_t now_ns, const Slot& slot) const;
+  void pull_ahead(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  void send_pull_if_needed(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   bool synchronous() const { return replicas_ > 0; }

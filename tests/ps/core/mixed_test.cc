@@ -75,6 +75,8 @@ TEST_CASE("a part of sparse rows is applied when it arrives, that of the kernel 
   CHECK(std::get<wire::PushReply>(ps.effects.sends[0].message.body).applied == ps.sync);
   CHECK(ps.kernel() == -1.0F);
   CHECK(ps.row() == -1.0F);
+  CHECK(ps.push_rows(1, 2, 1.0F).applied == ps.async);  // the step has not counted there
+  CHECK(ps.row() == -2.0F);
 }
 
 TEST_CASE("a batch that is computed again counts once in both halves", "[ps][core]") {
