@@ -3,19 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "shared/data/records/delimited.h"
-
 namespace downpour::data {
 namespace {
 
 constexpr size_t kRecordsAhead = 4;  // records prefetched during shuffled reading, where each
                                      // record is a jump in memory
-constexpr size_t kBatchKeysMax = size_t{1} << 26;  // of one field; bounds the memory of a batch
-
-bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
-  return std::any_of(buffers.begin(), buffers.end(),
-                     [](const KeyBuffer& b) { return b.count > kBatchKeysMax; });
-}
 
 }  // namespace
 
@@ -47,17 +39,6 @@ bool is_held_out(double holdout, uint32_t file, uint64_t offset) {
          uniform_double(hash_combine(hash_combine(0x686f6c646f7574ULL, file), offset)) < holdout;
 }
 
-Error bad_record_error(const Fault& fault, std::string where) {
-  std::string what = "bad record: ";
-  if (fault.field != nullptr) what += str("field ", *fault.field, " ");
-  const std::string_view text = fault.made.empty() ? fault.text : fault.made;
-  if (!text.empty()) what += str("\"", shown(text), "\" ");
-  if (fault.field == nullptr && text.empty()) what += "the record ";
-  what += fault.reason;
-  return Error{ErrorCode::kBadData, what, std::move(where),
-               fault.hint == nullptr ? "" : fault.hint};
-}
-
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
                          std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch,
                          uint32_t first_batch, std::vector<uint32_t> quarantined_batches)
@@ -67,43 +48,13 @@ BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, Shar
       first_batch_(first_batch),
       quarantined_batches_(std::move(quarantined_batches)),
       flow_(*plan_, shard, std::move(ranges), std::move(scratch)),
-      random_(plan_->training && split != Split::kHeldOut && flow_.parser().finishes()) {
-  flow_.scratch().indexes.resize(plan_->layout.tables.size());
-  flow_.scratch().keys.resize(flow_.parser().key_shapes().size());
-}
+      random_(plan_->training && split != Split::kHeldOut && flow_.parser().finishes()) {}
 
 BatchReader::~BatchReader() { flow_.close(*plan_->scratch); }
 
 const ShardTotals& BatchReader::totals() const {
   DP_CHECK(ended_);
   return totals_;
-}
-
-void BatchReader::begin_batch(Batch& batch) {
-  const InputLayout& layout = plan_->layout;
-  batch.records = 0;
-  batch.records_hash = 0;
-  batch.first_record = UINT64_MAX;
-  batch.last_record = 0;
-  batch.counts = {};
-  batch.quarantined = false;
-  batch.floats.resize(layout.floats.size());
-  for (size_t i = 0; i < layout.floats.size(); ++i) {
-    batch.floats[i].width = layout.floats[i].width;
-    batch.floats[i].values.resize(size_t(plan_->batch_size) * layout.floats[i].width);
-  }
-  for (size_t i = 0; i < flow_.scratch().keys.size(); ++i) {
-    KeyBuffer& buffer = flow_.scratch().keys[i];
-    const KeyShape shape = flow_.parser().key_shapes()[i];
-    buffer.count = 0;
-    buffer.all_one = true;
-    buffer.has_values = shape.values;
-    buffer.offsets.resize(shape.bag ? plan_->batch_size + 1 : 0);
-    if (shape.bag) buffer.offsets[0] = 0;
-    if (shape.values && buffer.values.size() < buffer.keys.size())
-      buffer.values.resize(buffer.keys.size());
-    buffer.ensure(plan_->batch_size);
-  }
 }
 
 void BatchReader::prefetch(const QueuedRecord& record) {
@@ -249,33 +200,6 @@ void BatchReader::end() {
   totals_.bytes = flow_.progress();
 }
 
-void BatchReader::finish_batch(Batch& batch) {
-  const InputLayout& layout = plan_->layout;
-  flow_.parser().finish_batch(batch.floats, flow_.scratch().keys, batch.records);
-  for (FloatColumn& column : batch.floats)
-    column.values.resize(size_t(batch.records) * column.width);
-  batch.tables.resize(layout.tables.size());
-  for (size_t t = 0; t < layout.tables.size(); ++t) {
-    batch.tables[t].table = layout.tables[t];
-    batch.tables[t].keys.clear();
-    flow_.scratch().indexes[t].begin_batch();
-  }
-  batch.bags.resize(layout.bags.size());
-  for (size_t i = 0; i < layout.bags.size(); ++i) {
-    const KeyBuffer& buffer = flow_.scratch().keys[flow_.parser().key_of_bag()[i]];
-    BagColumn& bag = batch.bags[i];
-    bag.table_index = layout.bags[i].table_index;
-    bag.keys.resize(buffer.count);
-    flow_.scratch().indexes[bag.table_index].add(
-        {buffer.keys.data(), buffer.count}, bag.keys.data(), batch.tables[bag.table_index].keys);
-    bag.offsets.assign(buffer.offsets.begin(),
-                       buffer.offsets.begin() + (buffer.offsets.empty() ? 0 : batch.records + 1));
-    bag.values.clear();
-    if (buffer.has_values && !buffer.all_one)
-      bag.values.assign(buffer.values.begin(), buffer.values.begin() + ptrdiff_t(buffer.count));
-  }
-}
-
 Result<bool> BatchReader::next(Batch& batch) {
   DP_CHECK(!failed_);
   while (!ended_) {
@@ -283,7 +207,7 @@ Result<bool> BatchReader::next(Batch& batch) {
       end();
       return false;
     }
-    begin_batch(batch);
+    begin_columns(plan_->layout, flow_.parser(), plan_->batch_size, flow_.scratch(), batch);
     const bool quarantined = std::binary_search(quarantined_batches_.begin(),
                                                 quarantined_batches_.end(), totals_.batches);
     Result<void> filled = quarantined ? pass_over(batch) : fill(batch);
@@ -323,7 +247,7 @@ Result<bool> BatchReader::next(Batch& batch) {
     batch.id = {.epoch = shard_.epoch, .shard = shard_.shard, .batch = totals_.batches++};
     batch.end_offset = flow_.progress(cursor_);
     if (batch.id.batch < first_batch_) continue;
-    if (!quarantined) finish_batch(batch);
+    if (!quarantined) finish_columns(plan_->layout, flow_.parser(), flow_.scratch(), batch);
     return true;
   }
   return false;

@@ -7,6 +7,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/data/formats/parser.h"
+#include "shared/data/reading/batch_columns.h"
 #include "shared/data/reading/read_plan.h"
 #include "shared/data/reading/record_flow.h"
 #include "shared/data/reading/scratch.h"
@@ -18,8 +19,6 @@ namespace downpour::data {
 /// Returns why a record that is not whole has no bytes. No reason means that data.program dropped
 /// it.
 Fault fault_of(const RecordRef& record);
-/// Returns the error for a bad record at `where`.
-Error bad_record_error(const Fault& fault, std::string where);
 /// Returns whether the record at `offset` of file `file` of the plan is held out of training.
 bool is_held_out(double holdout, uint32_t file, uint64_t offset);
 
@@ -72,7 +71,6 @@ class BatchReader final : public ShardReader {
   uint64_t progress() const { return flow_.progress(); }
 
  private:
-  void begin_batch(Batch& batch);
   /// Parses records until the batch is full or the shard ends.
   Result<void> fill(Batch& batch);
   /// Counts the records of one batch without parsing them.
@@ -85,7 +83,6 @@ class BatchReader final : public ShardReader {
   /// Parses one record of run_.
   Result<void> take(Batch& batch, Columns& columns, const QueuedRecord& record);
   Result<void> skip_or_fail(const Fault& fault, const QueuedRecord& record, Batch& batch);
-  void finish_batch(Batch& batch);
   void end();
   void prefetch(const QueuedRecord& record);
   bool is_watched(const QueuedRecord& record) const {

@@ -129,6 +129,12 @@ class FieldWriter {
     }
     return take_key(value, fault);
   }
+  /// Takes a text as a table's cell: blanks separate the values of a field of any length.
+  bool take_cell(std::string_view text, Fault& fault) {
+    if (field_.kind_ != Kind::kBag) return take(text, fault);
+    ++count_;
+    return field_.keys_->append(text, *keys_, fault);
+  }
   size_t count() const { return count_; }
   const TypedField& field() const { return field_; }
   /// Returns false if the number of values differs from the shape.

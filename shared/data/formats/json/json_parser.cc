@@ -1,8 +1,12 @@
 // JSON lines parser: each line is an object. A field is a member of it, or of a nested object
 // ("a.b").
+#include <charconv>
 #include <cmath>
+#include <optional>
 #include <span>
+#include <type_traits>
 
+#include "shared/data/formats/json/json_rules.h"
 #include "shared/data/formats/json/json_scan.h"
 #include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/text_lines.h"
@@ -28,6 +32,11 @@ class JsonFields {
       // The name of a member may itself contain a point.
       if (path.find('.') != std::string::npos) nodes_[child(0, path)].fields.push_back(i);
     }
+  }
+
+  void adapt(const DataSpec& data, const JsonRules& rules) {
+    if (rules.texts_are_cells) missing_.emplace(data);
+    numbers_as_texts_ = rules.numbers_as_texts;
   }
 
   bool read(json::Parser& parser, std::string_view line, Columns& columns, Fault& fault) {
@@ -71,12 +80,17 @@ class JsonFields {
 
   /// Returns an error of simdjson, or kOther with `fault` set.
   json::ErrorCode read_object(json::Object& object, uint32_t node, Columns& columns, Fault& fault) {
+    const auto& children = nodes_[node].children;
+    size_t next = 0;  // most objects have their members in the same order
     for (auto member : object) {
       std::string_view name;
       if (const json::ErrorCode error = member.unescaped_key().get(name)) return error;
       uint32_t found = 0;
-      for (const auto& [known, number] : nodes_[node].children)
+      for (size_t i = 0; i < children.size() && found == 0; ++i) {
+        if (next >= children.size()) next = 0;
+        const auto& [known, number] = children[next++];
         if (known == name) found = number;
+      }
       if (found == 0) continue;
       json::Value value;
       if (const json::ErrorCode error = member.value().get(value)) return error;
@@ -101,6 +115,11 @@ class JsonFields {
     }
     const std::vector<uint32_t>& wanted = nodes_[node].fields;
     if (wanted.empty()) return json::kSuccess;
+    if (type == json::Type::string && missing_) {
+      std::string_view text;
+      if (const json::ErrorCode error = value.get_string().get(text)) return error;
+      return missing_->matches(text) ? json::kSuccess : fill_text(text, columns, wanted, fault);
+    }
     if (wanted.size() == 1) {
       FieldWriter writer = fields_[wanted[0]].begin(columns);
       return fill({&writer, 1}, value, wanted, fault);
@@ -108,6 +127,18 @@ class JsonFields {
     writers_.clear();
     for (const uint32_t field : wanted) writers_.push_back(fields_[field].begin(columns));
     return fill(writers_, value, wanted, fault);
+  }
+
+  /// Gives a text to all fields that read it, as a cell of a table.
+  json::ErrorCode fill_text(std::string_view text, Columns& columns,
+                            const std::vector<uint32_t>& wanted, Fault& fault) {
+    for (const uint32_t field : wanted) {
+      FieldWriter writer = fields_[field].begin(columns);
+      if (!writer.take_cell(text, fault) || !writer.finish(fault)) return json::kOther;
+      found_ += seen_[field] != record_;
+      seen_[field] = record_;
+    }
+    return json::kSuccess;
   }
 
   /// Gives a member to all fields that read it, value by value, because simdjson yields each value
@@ -132,18 +163,39 @@ class JsonFields {
   }
 
   template <typename Value>
-  static json::ErrorCode give(Value value, std::span<FieldWriter> writers, Fault& fault) {
+  json::ErrorCode give(Value value, std::span<FieldWriter> writers, Fault& fault) {
     for (FieldWriter& writer : writers) {
+      if constexpr (std::is_arithmetic_v<Value>) {
+        if (takes_text(writer)) {
+          if (!take_as_text(value, writer, fault)) return json::kOther;
+          continue;
+        }
+      }
       if (!writer.take(value, fault)) return json::kOther;
     }
     return json::kSuccess;
   }
-  static json::ErrorCode give_integer_or_real(double value, std::span<FieldWriter> writers,
-                                              Fault& fault) {
+  bool takes_text(const FieldWriter& writer) const {
+    return numbers_as_texts_ && writer.field().type() == FieldType::kString;
+  }
+  /// Gives a number to a string field.
+  template <typename Value>
+  static bool take_as_text(Value value, FieldWriter& writer, Fault& fault) {
+    char text[32];
+    const auto end = std::to_chars(text, text + sizeof text, value);
+    return writer.take(std::string_view(text, size_t(end.ptr - text)), fault);
+  }
+  json::ErrorCode give_integer_or_real(double value, std::span<FieldWriter> writers, Fault& fault) {
     // 3.0 is accepted as an integer by int64 fields.
     const bool whole = std::abs(value) < 9e18 && value == std::floor(value);
     for (FieldWriter& writer : writers) {
       const bool integer = whole && writer.field().type() == FieldType::kInt64;
+      if (takes_text(writer)) {
+        if (!(whole ? take_as_text(int64_t(value), writer, fault)
+                    : take_as_text(value, writer, fault)))
+          return json::kOther;
+        continue;
+      }
       if (!(integer ? writer.take(int64_t(value), fault) : writer.take(value, fault)))
         return json::kOther;
     }
@@ -193,6 +245,8 @@ class JsonFields {
   std::vector<TypedField> fields_;
   std::vector<Node> nodes_;  // the first one is the object of the line
   std::vector<uint64_t> seen_;
+  std::optional<MissingMarks> missing_;  // of JsonRules::texts_are_cells
+  bool numbers_as_texts_ = false;
   std::vector<FieldWriter> writers_;  // for a member that several fields read
   uint64_t record_ = 0;
   size_t found_ = 0;
@@ -200,6 +254,14 @@ class JsonFields {
 
 class JsonParser final : public TypedParser<JsonFields> {
  public:
+  static Result<std::unique_ptr<RecordParser>> make(const FieldContext& context,
+                                                    const JsonRules& rules) {
+    auto parser = std::make_unique<JsonParser>();
+    DP_TRY_VOID(parser->set_fields(context));
+    parser->fields_.adapt(context.data, rules);
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
   bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
              Fault& fault) override {
     const std::string_view line(begin, size_t(end - begin));
@@ -215,10 +277,15 @@ class JsonParser final : public TypedParser<JsonFields> {
 
 Result<std::unique_ptr<RecordParser>> make_json_parser(const FieldContext& context,
                                                        const plan::FileInfo& /*info*/) {
-  return make_typed_parser<JsonParser>(context);
+  return JsonParser::make(context, {});
 }
 
 }  // namespace
+
+Result<std::unique_ptr<RecordParser>> make_json_parser(const FieldContext& context,
+                                                       const JsonRules& rules) {
+  return JsonParser::make(context, rules);
+}
 
 const Format kJsonLines =
     format_of_lines(RecordLayout::kJsonLines, sniff_json_lines, make_json_parser);
