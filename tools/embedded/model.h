@@ -1,17 +1,20 @@
-// ModelFiles and Scorer: a trained model in the memory of this process.
+// ModelFiles, Scorer and RowScorer: a trained model in the memory of this process.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "shared/base/ids.h"
 #include "shared/base/result.h"
 #include "shared/env/memory_storage.h"
 #include "shared/env/storage.h"
 #include "shared/job/job.h"
 #include "shared/model/graph.h"
+#include "shared/tensor/batch.h"
 
 namespace downpour::tools {
 
@@ -50,6 +53,8 @@ class Scorer {
   ~Scorer();
 
   const Job& job() const { return job_; }
+  /// Returns the number of the checkpoint, (term, n).
+  ViewId checkpoint() const { return checkpoint_; }
   /// Returns the floats of all outputs for one record.
   uint32_t row_floats() const;
   const std::vector<uint32_t>& widths() const { return widths_; }
@@ -59,16 +64,56 @@ class Scorer {
   Result<void> predict(const std::string& table, uint32_t threads, std::span<float> out) const;
 
  private:
+  friend class RowScorer;
   struct Table;
+  struct Buffers;
   Scorer();
   Result<void> load(Storage& storage, const std::string& run_dir);
+  /// Predicts the records of a batch, and fills the batch up to a multiple of `rows`. Writes
+  /// row_floats() floats for each.
+  void predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, float* to) const;
   Result<void> predict_rows(const std::shared_ptr<const struct ScoringPlan>& plan, uint64_t begin,
                             uint64_t end, std::span<float> out) const;
 
   Job job_;
+  ViewId checkpoint_;
   std::unique_ptr<model::Graph> graph_;
   std::vector<uint32_t> widths_;
   std::vector<Table> tables_;  // in the order of the graph's tables
+};
+
+/// Predicts rows that are texts in memory, such as those of a request. Keeps its buffers from call
+/// to call. Belongs to one thread.
+class RowScorer {
+ public:
+  /// Errors: those of reading the vocabularies of the job's fields.
+  static Result<std::unique_ptr<RowScorer>> make(std::shared_ptr<const Scorer> scorer);
+  ~RowScorer();
+
+  const Scorer& scorer() const { return *scorer_; }
+  /// Returns true if a row is a line of the job's own format, libsvm or libffm, without a label.
+  /// False: a row is a JSON object with the inputs() as members, in which null is a missing value.
+  bool takes_lines() const { return takes_lines_; }
+  /// Returns true if each feature of such a line also has the number of a field (libffm).
+  bool grouped() const { return grouped_; }
+  /// Returns true if a row may omit inputs whose value is missing, as in the format of the training
+  /// data.
+  bool may_omit() const { return may_omit_; }
+  /// Returns the fields that the model reads, one for each source_name(), which is the name of a
+  /// member.
+  const std::vector<FieldSpec>& inputs() const { return inputs_; }
+  /// Predicts all rows. `out` gets Scorer::row_floats() floats for each. Requires what
+  /// data::LineBatches::parse() requires. Error kBadData names the field and the row.
+  Result<void> predict(std::span<const std::string_view> rows, std::vector<float>& out);
+
+ private:
+  RowScorer();
+  struct State;
+
+  std::shared_ptr<const Scorer> scorer_;
+  bool takes_lines_ = false, grouped_ = false, may_omit_ = false;
+  std::vector<FieldSpec> inputs_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace downpour::tools

@@ -14,6 +14,7 @@
 #include "shared/optim/initializer.h"
 #include "shared/optim/optimizer.h"
 #include "tools/embedded/model.h"
+#include "tools/embedded/scorer_buffers.h"
 
 namespace downpour::tools {
 namespace {
@@ -148,6 +149,7 @@ Result<std::unique_ptr<Scorer>> Scorer::open(Storage& storage, const std::string
 
 Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, nullptr));
+  checkpoint_ = manifest.id;
   DP_TRY(job_, job_from_toml(manifest.job, run_dir));
   DP_TRY(graph_, model::Graph::build(job_));
   widths_ = graph_->output_widths();
@@ -179,38 +181,43 @@ Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   return {};
 }
 
+void Scorer::predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, float* to) const {
+  std::vector<model::VariableView>& views = buffers.views;
+  views.clear();
+  size_t v = 0;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const Table& table = tables_[t];
+    const auto keys = std::ranges::find(batch.tables, TableId(t), &TableKeys::table);
+    for (size_t m = 0; m < table.spec.table_variables.size(); ++m, ++v) {
+      if (buffers.gathered.size() <= v) buffers.gathered.emplace_back();
+      const bool dense = table.spec.kind == TableKind::kDense;
+      if (!dense && keys != batch.tables.end()) table.gather(m, keys->keys, buffers.gathered[v]);
+      views.push_back({dense ? table.weights[m].data() : buffers.gathered[v].data()});
+    }
+  }
+  const uint32_t records = batch.records;
+  fill_chunk(batch, rows);
+  graph_->forward(batch, views, *buffers.workspace, 1, buffers.predictions, nullptr);
+  for (uint32_t r = 0; r < records; ++r)
+    for (size_t o = 0; o < widths_.size(); ++o)
+      to = std::copy_n(&buffers.predictions[o][size_t(r) * widths_[o]], widths_[o], to);
+}
+
 Result<void> Scorer::predict_rows(const std::shared_ptr<const ScoringPlan>& plan, uint64_t begin,
                                   uint64_t end, std::span<float> out) const {
   const plan::ShardRange range{.begin = begin * plan->row_bytes, .end = end * plan->row_bytes};
   DP_TRY(const auto reader,
          data::open_shard(plan->reading, data::Split::kAll, ShardId{}, range, 0));
-  const auto workspace = graph_->make_workspace();
-  std::vector<std::vector<float>> gathered, predictions;
-  std::vector<model::VariableView> views;
+  Buffers buffers(*this);
   const uint32_t floats = row_floats();
   float* to = out.data();
   for (Batch batch;;) {
     DP_TRY(const bool more, reader->next(batch));
     if (!more) break;
-    views.clear();
-    size_t v = 0;
-    for (size_t t = 0; t < tables_.size(); ++t) {
-      const Table& table = tables_[t];
-      const auto keys = std::ranges::find(batch.tables, TableId(t), &TableKeys::table);
-      for (size_t m = 0; m < table.spec.table_variables.size(); ++m, ++v) {
-        if (gathered.size() <= v) gathered.emplace_back();
-        const bool dense = table.spec.kind == TableKind::kDense;
-        if (!dense && keys != batch.tables.end()) table.gather(m, keys->keys, gathered[v]);
-        views.push_back({dense ? table.weights[m].data() : gathered[v].data()});
-      }
-    }
     const uint32_t records = batch.records;
     DP_CHECK(to + size_t(records) * floats <= out.data() + out.size(), records);
-    fill_chunk(batch, graph_->chunk_rows());
-    graph_->forward(batch, views, *workspace, 1, predictions, nullptr);
-    for (uint32_t r = 0; r < records; ++r)
-      for (size_t o = 0; o < widths_.size(); ++o)
-        to = std::copy_n(&predictions[o][size_t(r) * widths_[o]], widths_[o], to);
+    predict_batch(batch, graph_->chunk_rows(), buffers, to);
+    to += size_t(records) * floats;
   }
   DP_CHECK(to == out.data() + out.size(), out.size());
   return {};
