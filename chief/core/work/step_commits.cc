@@ -185,6 +185,8 @@ std::vector<uint32_t> StepCommits::stalled(const Turn& turn, const LeaseTable& t
     if (!table.first_open_of(replica) || has_staged(table, replica)) continue;
     const std::vector<uint32_t> leased = table.leased_of(replica);
     shards.insert(shards.end(), leased.begin(), leased.end());
+    // The parts of later replicas may have been refused until those of this one are in the sum.
+    if (backups_ == 0 && !leased.empty()) break;
   }
   return shards;
 }
