@@ -416,17 +416,23 @@ WorkEvent Leasing::leave(Turn& turn, Member& member, bool died) {
 }
 
 /// Counts a failed attempt of each shard at which a worker that computes replicas may have died: on
-/// probation, of the one whose batch it has not pushed yet.
+/// probation, of the one whose batch is not staged. After a change of ownership the cores report
+/// anew what is staged, so that several may seem to be at fault. Then none is blamed.
 WorkEvent Leasing::count_death(Turn& turn, const Member& member,
                                const std::vector<uint32_t>& held) {
+  std::vector<uint32_t> suspects = held;
+  if (probation_) {
+    std::erase_if(suspects, [this](uint32_t shard) { return has_staged(shard); });
+    if (suspects.size() > 1) suspects.clear();
+  }
   WorkEvent event;
-  for (const uint32_t shard : held) {
-    if (probation_ && has_staged(shard)) continue;
+  for (const uint32_t shard : suspects) {
     log_expired(turn, member, shard);
-    event = count_failure(turn, member,
-                          Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")}, shard,
-                          fatal_batch(shard));
-    if (std::holds_alternative<Error>(event)) return event;
+    WorkEvent of_shard = count_failure(
+        turn, member, Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")}, shard,
+        fatal_batch(shard));
+    if (std::holds_alternative<Error>(of_shard)) return of_shard;
+    if (!std::holds_alternative<std::monostate>(of_shard)) event = std::move(of_shard);
   }
   check_probation(turn);
   return event;
