@@ -41,12 +41,14 @@ bool Commits::is_next_to_add(uint32_t number, BatchId batch) const {
 /// Returns how much memory the parts may have that arrive before their turn.
 uint64_t Commits::early_bytes_max() const {
   uint64_t dense_bytes = 0;
+  uint32_t of = partitions_.count();  // partitions that have dense variables
   for (uint32_t t = 0; t < partitions_.table_count(); ++t) {
     const TableSpec& spec = partitions_.spec(TableId(t));
-    if (spec.kind == TableKind::kDense)
-      dense_bytes += spec.table_variables[0].elements() * sizeof(float);
+    if (spec.kind != TableKind::kDense) continue;
+    dense_bytes += spec.table_variables[0].elements() * sizeof(float);
+    if (spec.group != RowGroup::kAll) of = partitions_.count() / 2;
   }
-  dense_bytes = dense_bytes * count(partitions_.stepped()) / partitions_.count();
+  dense_bytes = dense_bytes * count(partitions_.stepped()) / of;
   return std::max(dense_bytes, config_.limits.step_early_bytes_max);
 }
 

@@ -211,9 +211,9 @@ void LeaseTable::grow(uint32_t count) {
 
 uint32_t LeaseTable::fewest_free() const {
   if (replicas_ == 0 || shares_among_replicas()) return UINT32_MAX;
-  const auto fewest =
-      std::ranges::min(streams_, {}, [](const Stream& stream) { return stream.free.size(); });
-  return uint32_t(fewest.free.size());
+  size_t fewest = SIZE_MAX;
+  for (const Stream& stream : streams_) fewest = std::min(fewest, stream.free.size());
+  return uint32_t(fewest);
 }
 
 void LeaseTable::share(bool with_all) {
