@@ -121,10 +121,11 @@ Result<void> check_sync(const Job& job) {
                      *train.replicas, " replicas may be left out"),
                  "train.backups", "set it below train.replicas");
   }
-  if (train.quarantine && traits_of(train.mode).has_groups) {
+  if ((train.quarantine || train.on_nan == "skip") && traits_of(train.mode).has_groups) {
     return wrong(str("mode \"", traits_of(train.mode).name,
                      "\" applies the gradients of sparse tables before a batch can be left out"),
-                 "train.quarantine", "leave it out, or set train.mode = \"sync\"");
+                 train.quarantine ? "train.quarantine" : "train.on_nan",
+                 "leave it out, or set train.mode = \"sync\"");
   }
   if (train.quarantine && train.backups > 0) {
     return wrong(
