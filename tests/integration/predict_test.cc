@@ -124,6 +124,9 @@ TEST_CASE("predictions carry ids, names of classes and a header in every form of
     const Ended tab = predict(dir, {"--id", "tag", "--format", "xml"});
     CHECK(tab.status == 64);
     CHECK(tab.err.find("use tsv, csv, jsonl or npy") != std::string::npos);
+    const Ended twice = predict(dir, {"--id", "tag", "tag"});
+    CHECK(twice.status == 64);
+    CHECK(twice.err.find("two columns would be named tag") != std::string::npos);
     const Ended array = predict(dir, {"--id", "tag", "--out", dir / "p.npy"});
     CHECK(array.status == 64);
     CHECK(array.err.find("an array of predictions has no ids") != std::string::npos);
@@ -139,6 +142,12 @@ TEST_CASE("a bad record ends predictions, also in a model that skips bad records
   CHECK(ended.status == 65);
   CHECK(ended.err.find("new-2.csv:3") != std::string::npos);
   CHECK(ended.err.find("each record gets a prediction") != std::string::npos);
+  // An older file stays as it is.
+  dir.write("old.tsv", "old\n");
+  CHECK(predict(dir, {"--out", dir / "old.tsv"}).status == 65);
+  std::ifstream old(dir / "old.tsv");
+  CHECK(std::string{std::istreambuf_iterator<char>(old), {}} == "old\n");
+  CHECK_FALSE(std::ifstream(dir / "old.tsv.tmp").good());
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   request.on_prediction = [&](const chief::PredictionBatch& batch) { (*writer)->add(batch); };
   const chief::ConsoleOptions console = request.console;
   int status = run_job(std::move(request));
-  const auto written = (*writer)->finish();
+  const auto written = (*writer)->finish(/*complete=*/status == 0);
   if (!written && status == 0) status = report(written.error(), console);
   return status;
 }

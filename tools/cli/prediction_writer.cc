@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -42,42 +43,60 @@ std::string class_name(const Classes& classes, uint32_t k) {
   return classes.names.empty() ? str(k) : printable(classes.names[k]);
 }
 
-/// An output file with the first error of writing it.
+/// An output file, which gets its name when it is complete, and the first error of writing it.
 class OutFile {
  public:
   static Result<OutFile> open(const std::string& path) {
-    std::FILE* const file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
-    if (file != nullptr) return OutFile(path, file);
+    OutFile out(path);
+    std::error_code ignored;
+    const bool exists = std::filesystem::exists(path, ignored);
+    const bool in_place = exists && !std::filesystem::is_regular_file(path, ignored);  // a pipe
+    if (path != "-" && !in_place) out.unfinished_ = path + ".tmp";
+    out.file_ =
+        path == "-" ? stdout : std::fopen(in_place ? path.c_str() : out.unfinished_.c_str(), "w");
+    if (out.file_ != nullptr) return out;
     return Error{ErrorCode::kCannotCreate,
                  str("can't write the predictions: ", std::strerror(errno)), path};
   }
   OutFile(OutFile&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::exchange(other.file_, nullptr)) {}
-  ~OutFile() {
-    if (file_ != nullptr && file_ != stdout) std::fclose(file_);
-  }
+      : path_(std::move(other.path_)),
+        unfinished_(std::exchange(other.unfinished_, "")),
+        file_(std::exchange(other.file_, nullptr)),
+        error_(other.error_) {}
+  ~OutFile() { (void)finish(false); }
 
   void write(std::string_view bytes) {
-    failed_ = failed_ || std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size();
+    note(std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size());
   }
   void write_at_begin(std::string_view bytes) {
-    failed_ = failed_ || std::fseek(file_, 0, SEEK_SET) != 0;
+    note(std::fseek(file_, 0, SEEK_SET) == 0);
     write(bytes);
   }
-  Result<void> finish() {
-    failed_ = std::fflush(file_) != 0 || failed_;
-    std::FILE* const file = std::exchange(file_, nullptr);
-    if (file != stdout) failed_ = std::fclose(file) != 0 || failed_;
-    if (!failed_) return {};
-    return Error{ErrorCode::kIo, "the predictions could not be written", path_};
+  Result<void> finish(bool complete) {
+    if (file_ == nullptr) return {};
+    note(std::fflush(file_) == 0);
+    if (file_ != stdout) note(std::fclose(file_) == 0);
+    file_ = nullptr;
+    if (!unfinished_.empty()) {
+      if (complete && error_ == 0) note(std::rename(unfinished_.c_str(), path_.c_str()) == 0);
+      if (!complete || error_ != 0) std::remove(unfinished_.c_str());
+    }
+    if (error_ == 0) return {};
+    return Error{ErrorCode::kIo,
+                 str("the predictions could not be written: ", std::strerror(error_)), path_,
+                 "make room, or name another file in --out"};
   }
 
  private:
-  OutFile(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  explicit OutFile(std::string path) : path_(std::move(path)) {}
+  void note(bool done) {
+    if (!done && error_ == 0) error_ = errno;
+  }
 
   std::string path_;
-  std::FILE* file_;
-  bool failed_ = false;
+  std::string unfinished_;  // the name until it is complete; empty: `path_`
+  std::FILE* file_ = nullptr;
+  int error_ = 0;
 };
 
 /// Reads the columns of ids from the data that are predicted, record by record.
@@ -188,6 +207,15 @@ class LineWriter final : public PredictionWriter {
       return Error{ErrorCode::kUsage, "--top: no output of this model has classes", job.run_dir,
                    "leave it out, to get the predicted values"};
     }
+    for (auto field = fields.begin(); field != fields.end(); ++field) {
+      if (std::find_if(fields.begin(), field, [&](const ValueField& earlier) {
+            return earlier.name == field->name;
+          }) == field)
+        continue;
+      return Error{ErrorCode::kUsage, str("two columns would be named ", printable(field->name)),
+                   size_t(field - fields.begin()) < writer->first_ ? "--id" : "--top",
+                   "leave one out: a reader of the file could not tell them apart"};
+    }
     DP_TRY(writer->encoder_, data::make_encoder({.format = format, .fields = fields}));
     writer->values_.resize(fields.size());
     DP_TRY(OutFile out, OutFile::open(form.out));
@@ -204,11 +232,10 @@ class LineWriter final : public PredictionWriter {
     out_->write(text_);
   }
 
-  Result<void> finish() override {
-    DP_TRY_VOID(out_->finish());
-    DP_TRY_VOID(status_);
-    if (!ids_) return {};
-    return ids_->at_end();
+  Result<void> finish(bool complete) override {
+    if (status_ && complete && ids_) status_ = ids_->at_end();
+    auto written = out_->finish(complete && status_);
+    return status_ ? std::move(written) : std::move(status_);
   }
 
  private:
@@ -323,11 +350,11 @@ class ArrayWriter final : public PredictionWriter {
     out_.write({reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(float)});
   }
 
-  Result<void> finish() override {
+  Result<void> finish(bool complete) override {
     const std::string real = header(widths_, records_);
     DP_CHECK(real.size() == header(widths_, kRecordsMax).size());
     out_.write_at_begin(real);
-    return out_.finish();
+    return out_.finish(complete);
   }
 
  private:

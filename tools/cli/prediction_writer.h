@@ -26,12 +26,12 @@ class PredictionWriter {
   virtual ~PredictionWriter() = default;
   /// Writes the predictions of the next records. Errors are kept for finish().
   virtual void add(const chief::PredictionBatch& batch) = 0;
-  /// Completes the file. Errors: the first of add(); kBadData if the data do not have the ids of
-  /// all records; kIo.
-  virtual Result<void> finish() = 0;
+  /// Gives the file its name if `complete`; otherwise nothing remains of it. Errors: the first of
+  /// add(); kBadData if the data do not have the ids of all records; kIo.
+  virtual Result<void> finish(bool complete) = 0;
 };
 
-/// Creates the file. The job's eval.source is what is predicted; `widths` are the values of each
+/// Begins the file. The job's eval.source is what is predicted; `widths` are the values of each
 /// output per record. Errors: kUsage for a form that cannot be written; kConfig for a column of ids
 /// that the data do not have; kCannotCreate.
 Result<std::unique_ptr<PredictionWriter>> write_predictions(const Job& job,
