@@ -166,7 +166,7 @@ TEST_CASE(
   };
   CHECK(stalled(limit).empty());
   CHECK(stalled(limit + 1) == std::vector<uint32_t>{0, 2});
-  // Nobody has staged a replica: the part of the second one may wait for that of the first one.
+  // No replica is staged: the part of the second one may wait for that of the first one.
   for (const uint32_t owner : {0U, 1U}) job.commits->take(owner, {7, {}});
   CHECK(stalled(2 * limit + 2) == std::vector<uint32_t>{0, 2});
 }
