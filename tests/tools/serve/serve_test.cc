@@ -73,7 +73,7 @@ struct Run {
     TrainingRequest request{.job = job, .data = dir / "data.txt", .threads = 1};
     const auto trained = train(request);
     if (!trained) FAIL(trained.error().what << " " << trained.error().where);
-    const auto saved = trained->model.save(dir / "run");
+    const auto saved = trained->model.save(disk, dir / "run");
     if (!saved) FAIL(saved.error().what);
     opened = LiveModel::open(disk, {.run_dir = dir / "run", .on_reload = [](bool, auto&) {}});
     if (!opened) FAIL(opened.error().what);
