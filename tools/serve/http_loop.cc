@@ -189,7 +189,16 @@ bool HttpLoop::receive(Connection& connection) {
   if (got == 0) return false;
   if (connection.drains) return true;
   connection.in.append(buffer_.data(), size_t(got));
-  answer_all(connection);
+  return true;
+}
+
+bool HttpLoop::answer_and_send(Connection& connection) {
+  // Bytes remain in `in` only if requests wait for answers to be sent: the parser keeps the begin
+  // of a request itself.
+  while (!connection.sends() && !connection.ends && !connection.in.empty()) {
+    answer_all(connection);
+    if (!send(connection)) return false;
+  }
   return true;
 }
 
@@ -246,28 +255,22 @@ void HttpLoop::after(Connection& connection, bool intact) {
     // A close with unread bytes would reset the connection, and the peer might lose the answer.
     ::shutdown(connection.fd, SHUT_WR);
     connection.drains = true;
-    connection.deadline_ns = now_ns_ + kDrainNs;
+    connection.deadline_ns = steady_ns() + kDrainNs;
   }
   if (!connection.drains) {
     const bool inside = connection.parser.is_inside();
     if (stopping_ && !inside) return close_connection(connection.fd);
     if (inside != connection.inside || !inside)
-      connection.deadline_ns = now_ns_ + (inside ? limits_.request_ns_max : limits_.idle_ns_max);
+      connection.deadline_ns =
+          steady_ns() + (inside ? limits_.request_ns_max : limits_.idle_ns_max);
     connection.inside = inside;
   }
   watch(connection);
 }
 
 void HttpLoop::on_event(Connection& connection, uint32_t events) {
-  bool intact = true;
-  if ((events & EPOLLOUT) != 0) {
-    intact = send(connection);
-    // Requests may have waited for the answers to be sent.
-    if (intact && !connection.sends() && !connection.drains) answer_all(connection);
-  } else {
-    intact = receive(connection);
-  }
-  after(connection, intact && send(connection));
+  const bool intact = (events & EPOLLOUT) != 0 ? send(connection) : receive(connection);
+  after(connection, intact && answer_and_send(connection));
 }
 
 void HttpLoop::check_deadlines() {
@@ -280,8 +283,7 @@ void HttpLoop::check_deadlines() {
   for (const int fd : late) {
     Connection& connection = *connections_.at(fd);
     if (now_ns_ < connection.deadline_ns) {  // stopping: a request may have arrived meanwhile
-      const bool intact = receive(connection);
-      after(connection, intact && send(connection));
+      after(connection, receive(connection) && answer_and_send(connection));
       continue;
     }
     if (!connection.inside || connection.sends() || connection.ends) {

@@ -71,7 +71,10 @@ class HttpLoop {
   void on_event(Connection& connection, uint32_t events);
   /// Reads what has arrived. Returns false if the peer has closed the connection or it is broken.
   bool receive(Connection& connection);
-  /// Answers the complete requests, until answers wait to be sent.
+  /// Answers the requests that have arrived, as far as the peer accepts the answers. Returns false
+  /// if the connection is broken.
+  bool answer_and_send(Connection& connection);
+  /// Answers the complete requests, until many answers wait to be sent.
   void answer_all(Connection& connection);
   void answer(Connection& connection, const HttpResponse& response, bool keep_alive,
               bool head_only);

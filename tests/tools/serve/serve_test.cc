@@ -321,6 +321,19 @@ TEST_CASE("serve: pipelined, chunked and HTTP/1.0 requests are answered in order
   CHECK(client.closed());
 }
 
+TEST_CASE("serve: every one of many pipelined requests is answered", "[serve]") {
+  Run run(kCsvJob, csv_of(1));
+  Served served(run);
+  HttpClient client(served.address);
+  std::string many;  // its answers are longer than what the loop keeps before it sends
+  for (int i = 0; i < 400; ++i) many += "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+  const std::string last = HttpClient::request(kRow);
+  client.send(many + last.substr(0, last.size() - 5));
+  for (int i = 0; i < 400; ++i) REQUIRE(client.receive().status == 200);
+  client.send(last.substr(last.size() - 5));
+  CHECK_THAT(client.receive().body, Contains("predictions"));
+}
+
 TEST_CASE("serve: malformed, oversized and slow clients get 4xx and harm no other", "[serve]") {
   Run run(kCsvJob, csv_of(1));
   Served served(run, {.body_bytes_max = 1000, .request_ns_max = 400'000'000});
