@@ -224,8 +224,9 @@ void HttpLoop::answer(Connection& connection, const HttpResponse& response, bool
                       bool head_only) {
   connection.out += format_response(response, keep_alive, head_only);
   connection.ends = !keep_alive;
-  connection.deadline_ns = now_ns_ + limits_.request_ns_max;
-  app_.on_answered(response.status, steady_ns() - now_ns_);
+  const int64_t now_ns = steady_ns();  // the answer may have taken long
+  connection.deadline_ns = now_ns + limits_.request_ns_max;
+  app_.on_answered(response.status, now_ns - now_ns_);
 }
 
 void HttpLoop::refuse(Connection& connection, const HttpFault& fault) {
@@ -241,7 +242,7 @@ bool HttpLoop::send(Connection& connection) {
       return errno == EAGAIN;
     }
     connection.out_at += size_t(sent);
-    connection.deadline_ns = now_ns_ + limits_.request_ns_max;
+    connection.deadline_ns = steady_ns() + limits_.request_ns_max;
   }
   connection.out.clear();
   connection.out_at = 0;
