@@ -306,6 +306,7 @@ void HttpLoop::run() {
   now_ns_ = steady_ns();
   check_deadlines();
   std::array<epoll_event, 64> events{};
+  int64_t end_ns = INT64_MAX;
   for (;;) {
     const int count =
         ::epoll_wait(epoll_, events.data(), int(events.size()), int(kTickNs / 1'000'000));
@@ -325,7 +326,10 @@ void HttpLoop::run() {
       accepting_ = false;
     }
     if (stopping_ || now_ns_ - checked_ns_ >= kTickNs) check_deadlines();
-    if (stopping_ && connections_.empty() && connection_count_ == 0) return;
+    if (!stopping_) continue;
+    if (connections_.empty() && connection_count_ == 0) return;
+    if (end_ns == INT64_MAX) end_ns = now_ns_ + limits_.request_ns_max;
+    if (now_ns_ >= end_ns) return;  // a peer that accepts its answers byte by byte
   }
 }
 

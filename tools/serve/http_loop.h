@@ -54,7 +54,8 @@ class HttpLoop {
   /// Accepts connections, and gives each to the loop that has the fewest. For one of the loops,
   /// before run(). The loops must outlive run(), and include this one.
   void accept_for(int listening, std::vector<HttpLoop*> loops);
-  /// Serves until stop(), and then until the requests that have begun are answered.
+  /// Serves until stop(), and then until the requests that have begun are answered, but at most for
+  /// request_ns_max.
   void run();
   /// Thread-safe.
   void stop();
