@@ -27,7 +27,7 @@ using testing::HttpReply;
 constexpr const char* kCsvJob = R"(
 data.format = "csv"
 data.header = true
-data.missing = ["?"]
+data.missing = ["?", "-999"]
 data.fields.age = { transform = [{ op = "standardize", mean = 40, scale = 20 }] }
 data.fields.age_id = { type = "string", column = "age" }
 data.fields.job = { type = "string", default = "none" }
@@ -162,6 +162,31 @@ TEST_CASE("serve: null, an empty text and a mark of the training data are missin
   CHECK(predict(run, R"({"rows": [{"age": 39, "job": ""}]})") == missing);
   CHECK(predict(run, R"({"rows": [{"age": 39, "job": "none"}]})") == missing);
   CHECK(predict(run, kRow) != missing);
+  CHECK(predict(run, R"({"rows": [{"age": 39, "job": -999 }]})") == missing);
+  CHECK(predict(run, R"({"rows": [{"age": 39, "job": -998}]})") != missing);
+  for (const char* age : {"-999", "-999 ", "\"-999\"", "null"}) {
+    INFO(age);
+    CHECK_THAT(error_of(run, str(R"({"rows": [{"job": "job 1", "age": )", age, "}]}")).what,
+               Contains("age") && Contains("missing"));
+  }
+}
+
+TEST_CASE("serve: a text field of a table takes the digits of a number", "[serve]") {
+  // The model has learned the job 18446744073709551615, so that its key differs from others'.
+  std::string data = "age,job,label\n";
+  for (int i = 0; i < 500; ++i)
+    data += str(20 + i % 60, ",", i % 2 == 0 ? "18446744073709551615" : "7", ",", i % 2, "\n");
+  Run run(kCsvJob, data);
+  const auto predict_job = [&](const char* job) {
+    return predict(run, str(R"({"rows": [{"age": 39, "job": )", job, "}]}"));
+  };
+  CHECK(predict_job("18446744073709551615") == predict_job("\"18446744073709551615\""));
+  CHECK(predict_job("18446744073709551615") != predict_job("18446744073709551614"));
+  CHECK(predict_job("7") == predict_job("\"7\""));
+  CHECK(predict_job("7") != predict_job("8"));
+  const auto flag = error_of(run, R"({"rows": [{"age": 39, "job": true}]})");
+  CHECK(flag.code == ErrorCode::kBadData);
+  CHECK_THAT(flag.what, Contains("job") && Contains("true") && Contains("training data"));
 }
 
 TEST_CASE("serve: errors name the row, the column and the value", "[serve]") {

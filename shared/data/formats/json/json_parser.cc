@@ -120,6 +120,8 @@ class JsonFields {
       if (const json::ErrorCode error = value.get_string().get(text)) return error;
       return missing_->matches(text) ? json::kSuccess : fill_text(text, columns, wanted, fault);
     }
+    if (type == json::Type::number && missing_ && missing_->matches(token_of(value)))
+      return json::kSuccess;
     if (wanted.size() == 1) {
       FieldWriter writer = fields_[wanted[0]].begin(columns);
       return fill({&writer, 1}, value, wanted, fault);
@@ -127,6 +129,12 @@ class JsonFields {
     writers_.clear();
     for (const uint32_t field : wanted) writers_.push_back(fields_[field].begin(columns));
     return fill(writers_, value, wanted, fault);
+  }
+
+  /// Returns the characters of a number, as they are in the line.
+  static std::string_view token_of(json::Value& value) {
+    const std::string_view token = value.raw_json_token();  // with the blanks after it
+    return token.substr(0, token.find_first_of(" \t\r\n"));
   }
 
   /// Gives a text to all fields that read it, as a cell of a table.
@@ -171,7 +179,13 @@ class JsonFields {
           continue;
         }
       }
-      if (!writer.take(value, fault)) return json::kOther;
+      bool taken = false;
+      if constexpr (std::is_same_v<Value, uint64_t>) {
+        taken = writer.take(double(value), fault);
+      } else {
+        taken = writer.take(value, fault);
+      }
+      if (!taken) return json::kOther;
     }
     return json::kSuccess;
   }
@@ -227,7 +241,7 @@ class JsonFields {
       if (const json::ErrorCode error = value.get_number().get(number)) return error;
       if (number.is_int64()) return give(int64_t{number.get_int64()}, writers, fault);
       if (number.is_double()) return give_integer_or_real(number.get_double(), writers, fault);
-      return give(double(number.get_uint64()), writers, fault);
+      return give(uint64_t{number.get_uint64()}, writers, fault);
     }
     if (type == json::Type::string) {
       std::string_view text;
@@ -237,6 +251,14 @@ class JsonFields {
     if (type == json::Type::boolean) {
       bool flag = false;
       if (const json::ErrorCode error = value.get_bool().get(flag)) return error;
+      for (const FieldWriter& writer : writers) {
+        if (!takes_text(writer)) continue;
+        fault = {.reason = "is true or false; send the text that the training data has",
+                 .field = &writer.field().name(),
+                 .made = flag ? "true" : "false",
+                 .hint = kJsonHint};
+        return json::kOther;
+      }
       return give(int64_t{flag}, writers, fault);
     }
     return mismatch(field, type == json::Type::null ? "null" : "an object", fault);
