@@ -126,14 +126,18 @@ void LiveModel::poll() {
   const auto newest = checkpoint::newest_manifest(storage_, options_.run_dir);
   if (!newest || *newest == seen_) return;
   const auto failed = [&](const Error& error) {
+    if (error.code == ErrorCode::kBadData) seen_ = *newest;  // it stays damaged
     std::string text = format_error(error, false);
     if (text == last_error_) return;
     last_error_ = text;
     options_.on_reload(false, text);
   };
-  const auto manifest = checkpoint::load_model(storage_, options_.run_dir, nullptr);
+  std::vector<std::string> skipped;
+  const auto manifest = checkpoint::load_model(storage_, options_.run_dir, &skipped);
   if (!manifest) return failed(manifest.error());
-  if (manifest->id != loaded_) {
+  if (!skipped.empty()) options_.on_reload(false, skipped.front());  // the newest one
+  const bool older = !skipped.empty() && manifest->id < loaded_;
+  if (manifest->id != loaded_ && !older) {
     auto model = load();
     if (!model) return failed(model.error());
     const std::string text = str("now serves checkpoint ", (*model)->checkpoint);

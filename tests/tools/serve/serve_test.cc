@@ -1,4 +1,5 @@
 // The rows of requests, and the API on a real socket: answers, errors, clients that misbehave.
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -401,6 +402,31 @@ TEST_CASE("serve: a client that does not read its answers is closed", "[serve]")
   });
   sender.join();
   CHECK(good.get("/healthz").status == 200);
+}
+
+TEST_CASE("serve: a damaged newest checkpoint is counted once and the model stays", "[serve]") {
+  Run run(kCsvJob, csv_of(1));
+  std::atomic<int> good = 0, bad = 0;
+  auto opened = LiveModel::open(
+      run.disk, {.run_dir = run.dir / "run",
+                 .poll_ns = 1'000'000,
+                 .on_reload = [&](bool loaded, auto&) { ++(loaded ? good : bad); }});
+  REQUIRE(opened);
+  const std::string checkpoint = (*opened)->current()->checkpoint;
+  run.dir.write("run/checkpoints/manifest-99-1.dpm", "damaged");
+  for (int i = 0; i < 1000 && bad == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // many polls
+  CHECK(bad == 1);
+  CHECK(good == 0);
+  CHECK((*opened)->current()->checkpoint == checkpoint);
+}
+
+TEST_CASE("serve: the sum of latencies is exact", "[serve]") {
+  ServeMetrics metrics;
+  metrics.count_answer(200, 1'234'567'000'000);
+  metrics.count_answer(200, 891);
+  CHECK_THAT(metrics.text("1-1", 0), Contains("_sum 1234.567000891\n"));
 }
 
 TEST_CASE("serve: above the limit of connections a client gets 503", "[serve]") {
