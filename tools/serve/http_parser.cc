@@ -38,6 +38,20 @@ bool parse_size(std::string_view text, int base, uint64_t& number) {
   return !text.empty() && end.ec == std::errc{} && end.ptr == text.data() + text.size();
 }
 
+/// Writes the text with each "%20" and so on as the byte that it means.
+bool decode_path(std::string_view text, std::string& to) {
+  to.clear();
+  for (size_t i = 0; i < text.size(); ++i) {
+    uint64_t byte = uint8_t(text[i]);
+    if (text[i] == '%') {
+      if (i + 2 >= text.size() || !parse_size(text.substr(i + 1, 2), 16, byte)) return false;
+      i += 2;
+    }
+    to += char(byte);
+  }
+  return true;
+}
+
 }  // namespace
 
 bool HttpParser::refuse(int status, std::string what, std::string hint) {
@@ -48,7 +62,7 @@ bool HttpParser::refuse(int status, std::string what, std::string hint) {
 bool HttpParser::take_line(std::string_view bytes, size_t& at, bool& faulty) {
   const size_t end = bytes.find('\n', at);
   const size_t stop = end == std::string_view::npos ? bytes.size() : end;
-  head_bytes_ += stop - at + 1;
+  head_bytes_ += stop - at + (end == std::string_view::npos ? 0 : 1);
   line_.append(bytes.substr(at, std::min(stop - at, kHeadBytesMax + 1)));
   at = std::min(stop + 1, bytes.size());
   if (head_bytes_ > kHeadBytesMax) {
@@ -86,7 +100,10 @@ bool HttpParser::read_request_line() {
   is_1_1_ = version == "1.1";
   request_.keep_alive = is_1_1_;
   request_.method = line.substr(0, first);
-  request_.path = target.substr(0, target.find('?'));
+  if (!decode_path(target.substr(0, target.find('?')), request_.path)) {
+    return refuse(400, "a `%` in the path is not followed by two hexadecimal digits",
+                  "send `%25` for it");
+  }
   return true;
 }
 
@@ -117,6 +134,7 @@ bool HttpParser::read_header() {
   if (name == "content-type") {
     request_.content_type = lower(trim(value.substr(0, value.find(';'))));
   } else if (name == "host") {
+    if (has_host_) return refuse(400, "the header Host is there twice", "send it once");
     has_host_ = true;
   } else if (name == "connection") {
     const std::string options = lower(value);

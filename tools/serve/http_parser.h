@@ -13,7 +13,7 @@ constexpr size_t kBodyPadBytes = 64;         // readable after a body
 
 struct HttpRequest {
   std::string method;
-  std::string path;  // without the query
+  std::string path;  // without the query; "%20" is a blank
   std::string content_type;
   std::string body;  // followed by kBodyPadBytes readable bytes
   bool keep_alive = true;

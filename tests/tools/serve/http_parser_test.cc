@@ -63,6 +63,13 @@ TEST_CASE("serve: a request is the same in one piece and byte by byte", "[serve]
   CHECK_FALSE(parser.is_inside());
 }
 
+TEST_CASE("serve: an escape in the path is the byte that it means", "[serve]") {
+  HttpParser parser(1000);
+  size_t at = 0;
+  REQUIRE(parser.parse("GET /my%20run%3a%2525%C3%A9/?a=%zz HTTP/1.0\r\n\r\n", at) == Got::kRequest);
+  CHECK(parser.request().path == "/my run:%25\xc3\xa9/");
+}
+
 TEST_CASE("serve: HTTP/1.0 closes the connection unless the client asks to keep it", "[serve]") {
   const auto keeps = [](const std::string& bytes) {
     HttpParser parser(1000);
@@ -83,6 +90,14 @@ TEST_CASE("serve: each fault of a request has its status", "[serve]") {
   CHECK(status_of("GET http://a/ HTTP/1.1\r\n\r\n") == 400);
   CHECK(status_of(std::string("GET /\0 HTTP/1.1\r\n\r\n", 19)) == 400);
   CHECK(status_of("GET / HTTP/1.1\r\n\r\n") == 400);  // no Host
+  CHECK(status_of("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n") == 400);
+  for (const char* path : {"/%", "/%2", "/%g0", "/%-1", "/%+1"}) {
+    INFO(path);
+    CHECK(status_of(std::string("GET ") + path + " HTTP/1.1\r\nHost: a\r\n\r\n") == 400);
+  }
+  const std::string head = "GET / HTTP/1.1\r\nHost: a\r\nX: ";  // as long as allowed
+  CHECK(status_of(head + std::string(kHeadBytesMax - head.size() - 4, 'x') + "\r\n\r\n") == 0);
+  CHECK(status_of(head + std::string(kHeadBytesMax - head.size() - 3, 'x') + "\r\n\r\n") == 431);
   CHECK(status_of("GET / HTTP/2.0\r\n\r\n") == 505);
   CHECK(status_of(post + "\r\n") == 411);
   CHECK(status_of(post + "Content-Length: 1001\r\n\r\n") == 413);
