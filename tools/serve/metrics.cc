@@ -1,10 +1,20 @@
 #include "tools/serve/metrics.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "shared/base/str.h"
 
 namespace downpour::tools {
+namespace {
+
+/// Returns the shortest text that reads as the same number.
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+}  // namespace
 
 void ServeMetrics::count_answer(int status, int64_t latency_ns) {
   const auto bound = std::ranges::lower_bound(kBounds, double(latency_ns) / 1e9);
@@ -37,7 +47,7 @@ std::string ServeMetrics::text(const std::string& checkpoint, uint64_t connectio
     }
     below += histogram_.back();
     out += str(kName, "_bucket{le=\"+Inf\"} ", below, "\n", kName, "_sum ",
-               double(latency_ns_) / 1e9, "\n", kName, "_count ", below, "\n");
+               shortest(double(latency_ns_) / 1e9), "\n", kName, "_count ", below, "\n");
   }
   single("downpour_serve_rows_total", "counter", "Predicted rows.", rows_);
   single("downpour_serve_connections", "gauge", "Open connections.", connections);
