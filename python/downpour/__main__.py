@@ -22,7 +22,8 @@ def _convert(arguments: list[str]) -> int:
     try:
         done = _files.convert(flags.source, flags.out, allow_pickle=flags.allow_pickle)
     except ImportError as error:
-        print(f"error: {error}; pip install pyarrow", file=sys.stderr)
+        package = "pandas" if (error.name or "").startswith("pandas") else "pyarrow"
+        print(f"error: {error}; pip install {package}", file=sys.stderr)
         return 69
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -17,8 +17,16 @@ def read(path: str | os.PathLike) -> Any:
     """Returns the table of a Parquet or Feather file, or of a folder of Parquet files, as a PyArrow table."""
     import pyarrow as pa
 
-    batches = list(_batches(pathlib.Path(path), allow_pickle=False))
+    try:
+        batches = list(_batches(pathlib.Path(path), allow_pickle=False))
+    except _PickleError:
+        raise ValueError(f"{path}: a pickle can run any program; if you trust who made it, give the frame: "
+                         "pandas.read_pickle(path)") from None
     return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+class _PickleError(ValueError):
+    pass
 
 
 class Converted(NamedTuple):
@@ -68,7 +76,17 @@ def _batches(path: pathlib.Path, allow_pickle: bool) -> Iterator[Any]:
     import pyarrow.dataset as dataset
 
     if path.is_dir():
-        yield from dataset.dataset(path, format="parquet").to_batches(batch_size=_BATCH_ROWS)
+        folder = dataset.dataset(path, format="parquet")
+        for part in folder.get_fragments():
+            own = set(part.physical_schema.names)
+            written = set(dataset.get_partition_keys(part.partition_expression))
+            missing = [name for name in folder.schema.names if name not in own | written]
+            extra = [name for name in part.physical_schema.names if name not in folder.schema.names]
+            if missing or extra:
+                raise ValueError(f"{part.path} has " + (
+                    f"no column `{missing[0]}`" if missing else f"the column `{extra[0]}`") +
+                    ", unlike the first file of the folder: convert them apart")
+        yield from folder.to_batches(batch_size=_BATCH_ROWS)
         return
     with path.open("rb") as file:
         begin = file.read(6)
@@ -78,7 +96,7 @@ def _batches(path: pathlib.Path, allow_pickle: bool) -> Iterator[Any]:
         yield from dataset.dataset(path, format="feather").to_batches(batch_size=_BATCH_ROWS)
     elif path.suffix in (".pkl", ".pickle") or begin.startswith(b"\x80"):
         if not allow_pickle:
-            raise ValueError(f"{path}: a pickle can run any program; add --allow-pickle if you trust who made it")
+            raise _PickleError(f"{path}: a pickle can run any program; add --allow-pickle if you trust who made it")
         import pandas as pd
 
         frame = pd.read_pickle(path)
@@ -96,6 +114,8 @@ def _plain(batch: Any, source: Any, lists: bool) -> Any:
     def plain_type(name: str, kind: Any) -> Any:
         if kinds.is_dictionary(kind):
             kind = kind.value_type
+        if kinds.is_null(kind):
+            return pa.string()
         if kinds.is_boolean(kind):
             return pa.int8()
         if kinds.is_decimal(kind):
@@ -111,7 +131,10 @@ def _plain(batch: Any, source: Any, lists: bool) -> Any:
 
     columns = []
     for name, column in zip(batch.schema.names, batch.columns):
-        column = column.cast(plain_type(name, column.type))
+        try:
+            column = column.cast(plain_type(name, column.type))
+        except pa.ArrowException as error:
+            raise ValueError(f"{source}: column `{name}`: {error}") from error
         if kinds.is_floating(column.type):
             column = compute.if_else(compute.is_nan(column), None, column)
         columns.append(column)
@@ -124,6 +147,20 @@ def _has_breaks(table: Any) -> bool:
 
     texts = [column for column in table.columns if kinds.is_string(column.type) or kinds.is_large_string(column.type)]
     return any(compute.any(compute.match_substring_regex(column, "[\\r\\n]")).as_py() for column in texts)
+
+
+def _like(table: Any, schema: Any, source: Any) -> Any:
+    """Returns the table with the types of the first one."""
+    import pyarrow as pa
+
+    columns = []
+    for field, column in zip(schema, table.columns):
+        try:
+            columns.append(column.cast(field.type))
+        except pa.ArrowException as error:
+            raise ValueError(f"{source}: column `{field.name}` is {field.type} in the first rows, but "
+                             f"{column.type} here: {error}") from error
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 class _Lines:
@@ -155,7 +192,7 @@ class _CsvLines(_Lines):
             self._schema = plain.schema
             self._writer = csv.CSVWriter(self.file, plain.schema)
         self.has_breaks = self.has_breaks or _has_breaks(plain)
-        self._writer.write_table(plain.cast(self._schema))
+        self._writer.write_table(_like(plain, self._schema, source))
 
     def close(self) -> None:
         if self._writer is not None:
@@ -166,9 +203,26 @@ class _JsonLines(_Lines):
     def add(self, batch: Any, source: Any) -> None:
         self.check(batch, source)
         plain = _plain(batch, source, lists=True)
-        lines = [json.dumps({name: value for name, value in row.items() if value is not None and value == value})
-                 for row in plain.to_pylist()]
+        lines = [self._line(row, source) for row in plain.to_pylist()]
         self.file.write("".join(line + "\n" for line in lines).encode())
+
+    @staticmethod
+    def _line(row: dict[str, Any], source: Any) -> str:
+        members = {name: value for name, value in row.items() if value is not None and value == value}
+        try:
+            return json.dumps(members, allow_nan=False)
+        except ValueError:
+            name = next(name for name, value in members.items() if not _is_json(value))
+            raise ValueError(f"{source}: column `{name}` has the value {members[name]}, which JSON does not have; "
+                             "write .csv, or remove the row") from None
 
     def close(self) -> None:
         pass
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True

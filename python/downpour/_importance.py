@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
-from ._table import loaded
-
 if TYPE_CHECKING:
     from ._model import Model
 
 
-def permutation_importance(model: Model, X: Any, y: Any, repeats: int, seed: int) -> dict[str, float]:
-    """See Model.importance()."""
-    X = loaded(X)
-    names, shuffled = _columns(X)
-    labels = np.asarray(y)
+def permutation_importance(
+    model: Model, X: Any, labels: np.ndarray, names: list[str] | None, repeats: int, seed: int
+) -> dict[str, float]:
+    """See Model.importance(). `labels` are numbers of classes or values, `names` those of the columns of an array."""
+    names, shuffled = _columns(X, names)
     base = _loss(model, X, labels)
     random = np.random.default_rng(seed)
     rises = {}
@@ -26,11 +24,11 @@ def permutation_importance(model: Model, X: Any, y: Any, repeats: int, seed: int
     return dict(sorted(rises.items(), key=lambda item: -item[1]))
 
 
-def _columns(X: Any) -> tuple[list[Any], Any]:
+def _columns(X: Any, names: list[str] | None) -> tuple[list[Any], Any]:
     """Returns the names of the columns, and a function that returns X with the rows of one column in another order."""
     module = type(X).__module__.partition(".")[0]
     if module == "pandas":
-        return list(X.columns), lambda name, order: X.assign(**{name: X[name].take(order).set_axis(X.index)})
+        return list(X.columns), lambda name, order: _assigned(X, name, order)
     if module == "pyarrow":
         place = X.schema.names.index
         return X.schema.names, lambda name, order: X.set_column(place(name), name, X.column(name).take(order))
@@ -40,12 +38,21 @@ def _columns(X: Any) -> tuple[list[Any], Any]:
         raise TypeError("a sparse matrix has no columns to shuffle; give a frame or an array")
     array = np.asarray(X)
 
+    names = names or [f"x{i}" for i in range(array.shape[1])]
+    places = {name: i for i, name in enumerate(names)}
+
     def shuffled(name: str, order: np.ndarray) -> np.ndarray:
-        changed, column = array.copy(), int(name[1:])
+        changed, column = array.copy(), places[name]
         changed[:, column] = changed[order, column]
         return changed
 
-    return [f"x{i}" for i in range(array.shape[1])], shuffled
+    return names, shuffled
+
+
+def _assigned(frame: Any, name: Any, order: np.ndarray) -> Any:
+    changed = frame.copy(deep=False)
+    changed[name] = frame[name].take(order).set_axis(frame.index)
+    return changed
 
 
 def _loss(model: Model, X: Any, labels: np.ndarray) -> float:
@@ -53,5 +60,4 @@ def _loss(model: Model, X: Any, labels: np.ndarray) -> float:
     if model.classes is None:
         return float(np.sqrt(np.mean((model.predict(X) - labels) ** 2)))
     probabilities = model.predict_proba(X)
-    places = np.searchsorted(model.classes, labels)
-    return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), places], 1e-15)).mean())
+    return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-15)).mean())

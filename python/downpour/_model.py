@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _library as c
 from ._importance import permutation_importance
-from ._table import Table, _are_numbers, split_target, table_of
+from ._table import Table, _are_numbers, _text, loaded, rows_of, split_target, table_of
 
 __all__ = ["Model"]
 
@@ -139,6 +139,7 @@ class Model:
         Raises:
             DownpourError: the data or an argument can't be used; `where` and `hint` say what to change.
         """
+        target = self._target_named(y, target)
         X, y, eval_set = _split(X, y, eval_set)
         return self._fit(X, y, None, sample_weight=sample_weight, eval_set=eval_set, callbacks=callbacks,
                          feature_names=feature_names, target=target, verbose=verbose)
@@ -201,6 +202,8 @@ class Model:
         sample_weight: Any = None,
         epochs: int = 1,
         callbacks: Iterable[Callback] = (),
+        feature_names: Sequence[str] | None = None,
+        target: str = "label",
     ) -> Model:
         """Trains the model further with more records, and returns it. The learning rate is constant.
 
@@ -209,33 +212,45 @@ class Model:
 
         Args:
             X, y, sample_weight, callbacks: as those of `fit`. The columns must be those of the first call.
+            feature_names, target: as those of `fit`, for the first call.
             classes: all labels, if the records of the first call may lack one.
             epochs: passes over these records.
         """
+        target = self._target_named(y, target)
         X, y, _ = _split(X, y, None)
         constant = {"optimizer.schedule": {"type": "constant"}}
         if self._trained is None:
             known = None if classes is None else np.unique(np.asarray(classes))
             first = copy.copy(self)
             first.epochs, first.validation_fraction, first.settings = epochs, 0.0, {**constant, **self.settings}
-            first._fit(X, y, known, sample_weight=sample_weight, callbacks=callbacks)
+            first._fit(X, y, known, sample_weight=sample_weight, callbacks=callbacks, feature_names=feature_names,
+                       target=target)
             self.classes, self._names, self._trained = first.classes, first._names, first._trained
             self.description = first.description
             return self
         table = table_of(X, self._names)
         output = self.description["outputs"][0]
-        table.add_numbers(output["target"], self._encode_known(_as_labels(y), self.classes, table.rows, "y"))
+        codes = self._encode_known(_as_labels(y), self.classes, table.rows, "y")
+        if output["classes"]:  # the field of the target holds the texts of the classes
+            table.add_dictionary(output["target"], codes, output["classes"])
+        else:
+            table.add_numbers(output["target"], codes)
         if output["weights"]:
             weights = np.ones(table.rows, np.float32) if sample_weight is None else _as_weights(sample_weight)
             table.add_numbers(output["weights"], weights)
         elif sample_weight is not None:
             raise ValueError("the first call had no sample_weight, so this one can't have any")
-        settings = {"train.epochs": epochs, "eval.holdout": 0, **constant, **self.settings}
+        memory = {"data.format": "memory", "data.columns": [], "data.header": False, "eval.source": []}
+        settings = {**memory, "train.epochs": epochs, "eval.holdout": 0, **constant, **self.settings}
         with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
             c.check(c.library().dp_model_save(self._model().pointer, f"{folder}/run".encode()))
             settings["train.warm_start"] = {"run": f"{folder}/run"}
             self._train(table, settings, list(callbacks), self.description["job"])
         return self
+
+    def _target_named(self, y: Any, target: str) -> str:
+        """With a job, the column that `y` names keeps its name, unless the caller gives another."""
+        return y if isinstance(y, str) and self.job is not None and target == "label" else target
 
     def _settings(self) -> dict[str, Any]:
         given = {
@@ -275,31 +290,34 @@ class Model:
         self, y: np.ndarray, rows: int, known: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Returns the labels as numbers, and the classes that they stand for."""
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
+        y = _one_dimensional(y)
         if y.ndim != 1 or len(y) != rows:
             raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
         if known is not None:
             return self._encode_known(y, known, rows, "y"), known
         if self.task == "regression" or (self.task is None and y.dtype.kind in "iuf"):
             return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
-        if y.dtype.kind == "f" and np.isnan(y).any():
-            raise ValueError(f"the label of row {int(np.isnan(y).argmax())} is NaN; remove the rows without a label")
-        if y.dtype.kind == "O" and any(label is None or label != label for label in y):
-            raise ValueError("y has missing labels; remove the rows without a label")
+        _check_present(y, "y")
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"all {rows} records have the same label: there is nothing to learn")
+            raise ValueError(f"all {rows} records have the same label: there is nothing to learn; if later records of "
+                             "partial_fit have others, name all labels with `classes`")
         return codes.astype(np.int32), classes
 
     @staticmethod
     def _encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str = "eval_set") -> np.ndarray:
-        if len(y) != rows:
-            raise ValueError(f"{name} has {len(y)} labels, but there are {rows} rows")
+        y = _one_dimensional(y)
+        if y.ndim != 1 or len(y) != rows:
+            raise ValueError(f"{name} has labels of the shape {list(y.shape)}, but there are {rows} rows")
+        _check_present(y, name)
         if classes is None:
             return y
-        codes = np.searchsorted(classes, y)
-        unknown = (codes == len(classes)) | (classes[np.minimum(codes, len(classes) - 1)] != y)
+        if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
+            y = np.array([_text(label) for label in y.tolist()], str)
+        order = np.argsort(classes)  # a model of `downpour train` has them in another order
+        places = np.minimum(np.searchsorted(classes, y, sorter=order), len(classes) - 1)
+        codes = order[places]
+        unknown = classes[codes] != y
         if unknown.any():
             raise ValueError(f"{name} has the label {y[unknown].tolist()[0]!r}, which is none of the classes")
         return codes.astype(np.int32)
@@ -413,9 +431,9 @@ class Model:
             seed: of the shuffles.
         """
         X, y, _ = _split(X, y, None)
-        labels = _as_labels(y)
-        self._encode_known(labels, self.classes, len(labels), "y")
-        return permutation_importance(self, X, labels, repeats, seed)
+        X = loaded(X)
+        labels = self._encode_known(_as_labels(y), self.classes, rows_of(X), "y")
+        return permutation_importance(self, X, labels, self._names, repeats, seed)
 
     # ---- storing
 
@@ -507,6 +525,18 @@ def _as_labels(y: Any) -> np.ndarray:
     if labels.dtype.kind == "O" and len(labels) > 0 and _are_numbers(labels) and not _are_booleans(labels):
         labels = labels.astype(np.float64)
     return labels
+
+
+def _one_dimensional(y: np.ndarray) -> np.ndarray:
+    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+
+
+def _check_present(y: np.ndarray, name: str) -> None:
+    if y.dtype.kind == "f" and np.isnan(y).any():
+        raise ValueError(
+            f"{name}: the label of row {int(np.isnan(y).argmax())} is NaN; remove the rows without a label")
+    if y.dtype.kind == "O" and any(label is None or type(label).__name__ == "NAType" or label != label for label in y):
+        raise ValueError(f"{name} has missing labels; remove the rows without a label")
 
 
 def _are_booleans(labels: np.ndarray) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
@@ -10,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from . import _library as c
 from ._model import Callback, Model, _toml
@@ -36,8 +35,8 @@ def train(
     job: str | os.PathLike | None = None,
     *,
     data: Any = None,
-    ps: int = 1,
-    workers: int = 1,
+    ps: int | None = None,
+    workers: int | None = None,
     run_dir: str | os.PathLike | None = None,
     fresh: bool = False,
     settings: Mapping[str, Any] | None = None,
@@ -51,10 +50,11 @@ def train(
 
     Args:
         job: the path of a job file (.toml). None: a model is chosen for `data`.
-        data: path of a data file, or a list of paths. A pandas DataFrame or PyArrow table is written to a temporary
-            CSV file, which is removed at the end. None: the job names its data.
-        ps: parameter-server processes.
-        workers: worker processes. With one of each, everything runs in one process.
+        data: path of a data file, or a list of paths. A pandas DataFrame or PyArrow table is written to a file beside
+            the run folder, RUN_DIR.data.csv (.jsonl if texts have line breaks), which is removed when the run is
+            complete. None: the job names its data.
+        ps: parameter-server processes; None: those of the job, or 1.
+        workers: worker processes; None: those of the job, or 1. With one of each, everything runs in one process.
         run_dir: run folder; None: that of the job.
         fresh: removes the run that is in the run folder. Otherwise it is continued.
         settings: keys of the job file and their values. They take precedence.
@@ -71,49 +71,70 @@ def train(
     """
     if job is None and data is None:
         raise ValueError("give a job file, data, or both")
-    given = dict(settings or {})
-    given.update({"cluster.ps": ps, "cluster.workers": workers})
+    given = {"cluster.ps": ps, "cluster.workers": workers}
     if run_dir is not None:
         given["run_dir"] = str(pathlib.Path(run_dir).absolute())
-    with _paths_of(data) as paths:
-        arguments = [os.fspath(job)] if job is not None else paths
-        if job is not None and paths:
-            given["data.source"] = paths
-        if job is None and run_dir is None and not isinstance(data, (str, os.PathLike, list, tuple)):
-            raise ValueError("data in memory need a run_dir, because no file gives the run its name")
-        flags = [flag for key, value in given.items() for flag in ("--set", f"{key}={_toml(value)}")]
-        command = [program("downpour"), "train", *arguments, *flags, "--log-format", "json"]
-        summary = _run(command + (["--fresh"] if fresh else []), list(callbacks), verbose)
+    given = {key: value for key, value in given.items() if value is not None}
+    settings = dict(settings or {})
+    source, made = _source_of(data, settings.get("run_dir", given.get("run_dir")), detected=job is None)
+    paths = source.get("data.source", [])
+    if job is None and len(paths) == 1:
+        del source["data.source"]  # the argument names it
+    given = {**given, **source, **settings}
+    arguments = [os.fspath(job)] if job is not None else paths[:1]
+    flags = [flag for key, value in given.items() for flag in ("--set", f"{key}={_toml(value)}")]
+    command = [program("downpour"), "train", *arguments, *flags, "--log-format", "json"]
+    summary = _run(command + (["--fresh"] if fresh else []), list(callbacks), verbose)
+    if made is not None and summary["code"] == 0:  # otherwise the next call continues the run with the file
+        made.unlink(missing_ok=True)
     model = Model.load(summary["run_dir"])
     model.summary = summary
     return model
 
 
-@contextlib.contextmanager
-def _paths_of(data: Any) -> Iterator[list[str]]:
-    """The paths of data files. Data in memory become a file that exists as long as the context."""
+def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str, Any], pathlib.Path | None]:
+    """Returns the keys of the job that name the data, and the file beside the run folder that data in memory become.
+    `detected`: the program detects the fields, which it can't do in CSV files whose texts have line breaks."""
     if data is None:
-        yield []
-    elif isinstance(data, (str, os.PathLike)):
-        yield [os.path.abspath(data)]
-    elif isinstance(data, (list, tuple)):
-        yield [os.path.abspath(path) for path in data]
-    else:
-        import pyarrow as pa
+        return {}, None
+    if isinstance(data, (str, os.PathLike)):
+        return {"data.source": [_absolute(data)]}, None
+    if isinstance(data, (list, tuple)):
+        if not data:
+            raise ValueError("data is an empty list; name at least one file")
+        return {"data.source": [_absolute(path) for path in data]}, None
+    if run_dir is None:
+        raise ValueError("data in memory need a run_dir, because no file gives the run its name")
+    import pyarrow as pa
 
-        from . import _files
+    from . import _files
 
-        table = data if isinstance(data, pa.Table) else pa.Table.from_pandas(data, preserve_index=False)
-        with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
-            path = pathlib.Path(folder) / "data.csv"
-            _files.write([("data", batch) for batch in table.to_batches()], path)
-            yield [str(path)]
+    table = data if isinstance(data, pa.Table) else pa.Table.from_pandas(data, preserve_index=False)
+    path = pathlib.Path(os.path.abspath(run_dir) + ".data.csv")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    batches = [("data", batch) for batch in table.to_batches()]
+    if not _files.write(batches, path).has_breaks:
+        return {"data.source": [str(path)]}, path
+    if not detected:
+        return {"data.source": [str(path)], "data.quoted_newlines": True}, path
+    path.unlink()
+    path = path.with_suffix(".jsonl")
+    _files.write(batches, path)
+    return {"data.source": [str(path)]}, path
+
+
+def _absolute(path: str | os.PathLike) -> str:
+    """The path for a program. An address like s3://bucket/key stays as it is."""
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
 
 
 def _run(command: list[str], callbacks: list[Callback], verbose: bool) -> dict[str, Any]:
-    """Runs the program and returns its summary. Ctrl-C reaches it, too, and it then ends with a checkpoint."""
+    """Runs the program and returns its summary. Ctrl-C is passed on to it, and it then ends with a checkpoint."""
     error: dict[str, Any] = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    stopping = False  # a second signal would end the program without a checkpoint
+    with tempfile.TemporaryFile("w+") as out, subprocess.Popen(
+            command, stdout=out, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             for line in process.stderr:
                 event = _event(line)
@@ -123,14 +144,20 @@ def _run(command: list[str], callbacks: list[Callback], verbose: bool) -> dict[s
                     error = event
                 elif line.startswith("error: "):  # of the flags
                     error = {"what": line.removeprefix("error: ").strip()}
-                if event and any([bool(callback(event)) for callback in callbacks]):
+                if event and any([bool(callback(event)) for callback in callbacks]) and not stopping:
+                    stopping = True
                     process.send_signal(signal.SIGINT)
-            out = process.stdout.read()
+            process.wait()
         except BaseException:
-            process.send_signal(signal.SIGINT)
-            process.communicate()
+            if not stopping:
+                process.send_signal(signal.SIGINT)
+            try:
+                process.communicate()
+            except KeyboardInterrupt:  # the second one
+                process.send_signal(signal.SIGINT)
             raise
-    lines = out.splitlines()
+        out.seek(0)
+        lines = out.read().splitlines()
     stopped = process.returncode == 128 + signal.SIGINT and lines
     if process.returncode != 0 and not stopped:
         raise c.DownpourError(process.returncode, *(error.get(key, "") for key in ("id", "what", "where", "hint")))

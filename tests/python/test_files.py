@@ -14,7 +14,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
 
-from downpour import _files
+from downpour import _files, _programs
 
 
 def animals(rows=2000, seed=1):
@@ -84,6 +84,32 @@ def test_files_that_cannot_be_converted(tmp_path):
     assert "data.quoted_newlines=true" in convert(tmp_path / "texts.parquet", "--out", tmp_path / "texts.csv")
 
 
+def test_values_and_files_that_do_not_fit(tmp_path):
+    parquet.write_table(pa.table({"a": [1, 2], "none": pa.nulls(2)}), tmp_path / "none.parquet")
+    convert(tmp_path / "none.parquet", "--out", tmp_path / "none.csv")
+    assert (tmp_path / "none.csv").read_text().splitlines()[1].startswith("1,")
+    parquet.write_table(pa.table({"a": [1.0, float("inf")]}), tmp_path / "inf.parquet")
+    message = convert(tmp_path / "inf.parquet", "--out", tmp_path / "inf.jsonl", status=65)
+    assert "inf.parquet" in message and "`a` has the value inf" in message
+    parquet.write_table(pa.table({"a": [1]}), tmp_path / "number.parquet")
+    parquet.write_table(pa.table({"a": ["x"]}), tmp_path / "text.parquet")
+    message = convert(tmp_path / "number.parquet", tmp_path / "text.parquet", "--out", tmp_path / "n.csv", status=65)
+    assert "text.parquet: column `a`" in message
+    binary = pa.table({"t": pa.array([b"\xff"]).dictionary_encode()})
+    parquet.write_table(binary, tmp_path / "binary.parquet")
+    assert "binary.parquet: column `t`" in convert(
+        tmp_path / "binary.parquet", "--out", tmp_path / "b.csv", status=65)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    parquet.write_table(pa.table({"a": [1], "b": [2]}), folder / "1.parquet")
+    parquet.write_table(pa.table({"a": [1]}), folder / "2.parquet")
+    assert "2.parquet has no column `b`" in convert(folder, "--out", tmp_path / "f.csv", status=65)
+    animals(10).to_pickle(tmp_path / "a.pkl")
+    with pytest.raises(ValueError, match="read_pickle") as raised:
+        dp.Model().fit(tmp_path / "a.pkl", "kind")
+    assert "--allow-pickle" not in str(raised.value)
+
+
 def test_a_program_names_the_command_that_converts(tmp_path):
     animals(100).to_parquet(tmp_path / "a.parquet")
     done = subprocess.run(
@@ -146,6 +172,104 @@ def test_partial_fit_of_numbers_weights_and_classes_that_come_later():
     for _ in range(4):
         late.partial_fit(X, labels, epochs=5)
     assert (late.predict(X) == labels).mean() > 0.95
+
+
+def answers(rows=2000, seed=1):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 1, rows)
+    return pd.DataFrame({"x": x, "side": rng.choice(["left", "right"], rows), "answer": np.where(x < 0.7, "yes", "no")})
+
+
+def test_a_model_of_the_programs_has_its_own_order_of_classes(tmp_path):
+    frame = answers()
+    model = dp.train(data=frame, run_dir=tmp_path / "run",
+                     settings={"model.target": "answer", "train.epochs": 3, "eval.holdout": 0})
+    assert model.classes.tolist() == ["yes", "no"]  # the rarer one is last
+    ranks = model.importance(frame, "answer")
+    assert list(ranks) == ["x", "side"] and ranks["x"] > 0.1
+    before = (model.predict(frame) == frame.answer).mean()
+    model.settings = {"optimizer.learning_rate": 0.003}
+    for _ in range(3):
+        model.partial_fit(frame, "answer", epochs=3)
+    assert (model.predict(frame) == frame.answer).mean() >= max(before, 0.95)
+    with pytest.raises(ValueError, match="'maybe', which is none of the classes"):
+        model.partial_fit(frame.assign(answer="maybe"), "answer")
+
+
+def test_partial_fit_after_a_fit_with_evaluations():
+    model = dp.Model(epochs=2, settings={"eval.keep_best": False})
+    model.fit(answers(), "answer", eval_set=(answers(500, seed=2), "answer"))
+    for seed in (3, 4):
+        model.partial_fit(answers(seed=seed), "answer")
+    assert "[eval]\nsource" not in model.description["job"]
+
+
+def test_partial_fit_with_a_job_and_names_of_columns():
+    frame = answers()
+    model = dp.Model().fit(frame, "answer", eval_set=None)
+    job = model.description["job"].replace('"label"', '"answer"').replace("fields.label", "fields.answer")
+    again = dp.Model(job=job).fit(frame, "answer")
+    assert again.description["outputs"][0]["target"] == "answer"
+    X = frame[["x"]].to_numpy()
+    named = dp.Model().partial_fit(X, frame.answer, feature_names=["size"])
+    named.partial_fit(X, frame.answer)
+    assert [column["name"] for column in named.description["columns"]] == ["size"]
+    assert list(named.importance(X, frame.answer)) == ["size"]
+    with pytest.raises(ValueError, match="with `classes`"):
+        dp.Model().partial_fit(X, ["yes"] * len(X))
+
+
+def test_settings_and_the_job_decide_the_processes(tmp_path):
+    answers().to_csv(tmp_path / "a.csv", index=False)
+    answers(seed=2).to_csv(tmp_path / "b.csv", index=False)
+    (tmp_path / "job.toml").write_text(
+        '[data]\nsource = "a.csv"\n[cluster]\nworkers = 2\n[model]\npreset = "wide_deep"\ntarget = "answer"\n[train]\nepochs = 1\n')
+    seen = []
+    note = lambda event: seen.append(event) and None
+    model = dp.train(tmp_path / "job.toml", run_dir=tmp_path / "one", callbacks=[note])
+    assert "workers = 2" in model.description["job"]
+    model = dp.train(tmp_path / "job.toml", workers=2, settings={"cluster.workers": 1}, run_dir=tmp_path / "two")
+    assert "workers = 1" in model.description["job"]
+    both = dp.train(data=[tmp_path / "a.csv", tmp_path / "b.csv"], run_dir=tmp_path / "three",
+                    settings={"model.target": "answer", "train.epochs": 1})
+    assert both.summary["accounts"][0]["read"] == 4000
+
+
+def test_a_run_with_data_in_memory_continues(tmp_path):
+    frame = answers(3000)
+    frame["note"] = "two\nlines"
+    calls = dict(data=frame, run_dir=tmp_path / "run", settings={"model.target": "answer", "train.epochs": 40,
+                                                                "eval.early_stop.patience": 0})
+    first = dp.train(**calls, callbacks=[lambda event: event["event"] in ("epoch", "eval", "progress")])
+    assert (tmp_path / "run.data.jsonl").exists()
+    done = len(first.summary["accounts"])
+    assert done < 40
+    last = dp.train(**calls)
+    assert last.summary["epochs_sealed"] == 40 and last.summary["accounts"][0]["read"] == 3000
+    assert not list(tmp_path.glob("run.data.*"))
+
+
+def fake_program(monkeypatch, tmp_path, text):
+    path = tmp_path / "fake"
+    path.write_text(f"#!{sys.executable}\n{text}")
+    path.chmod(0o755)
+    monkeypatch.setattr(_programs, "program", lambda name: str(path))
+    return path
+
+
+def test_a_long_summary_and_one_signal(monkeypatch, tmp_path):
+    path = fake_program(monkeypatch, tmp_path, """
+import json, signal, sys, time
+signals = []
+signal.signal(signal.SIGINT, lambda *_: signals.append(1))
+for i in range(20):
+    print(json.dumps({"event": "progress"}), file=sys.stderr, flush=True)
+    time.sleep(0.02)
+print(json.dumps({"signals": len(signals), "text": "x" * 300_000}), flush=True)
+print("{}", file=sys.stderr)
+""")
+    summary = _programs._run([str(path)], [lambda event: True], False)
+    assert summary["signals"] == 1 and len(summary["text"]) == 300_000
 
 
 def test_training_with_processes(tmp_path):

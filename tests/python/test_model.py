@@ -360,3 +360,18 @@ def test_importance_of_an_array_for_a_regression():
     assert list(ranks) == ["x1", "x2", "x0"]
     assert ranks["x1"] == pytest.approx(3 * np.sqrt(2 / 3), rel=0.15)  # sqrt(2 Var(3 x))
     np.testing.assert_array_equal(X, before)
+
+
+def test_importance_takes_any_names_and_checks_the_labels():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (1000, 2))
+    y = X[:, 0]
+    model = dp.Model(epochs=5).fit(X, y)
+    ranks = model.importance(pd.DataFrame(X), y)
+    assert list(ranks) == ["0", "1"]
+    assert model.importance(X, y.reshape(-1, 1)) == model.importance(X, y)
+    with pytest.raises(ValueError, match="1000 rows"):
+        model.importance(X, y[:10])
+    with pytest.raises(ValueError, match="row 3 is NaN"):
+        model.importance(X, np.where(np.arange(1000) == 3, np.nan, y))
+    assert list(dp.Model(epochs=5).fit(X, y, feature_names=["a", "b"]).importance(X, y)) == ["a", "b"]
