@@ -145,6 +145,7 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
   manifest.bases.clear();
   manifest.ownership_generations.clear();
   manifest.given = {};
+  manifest.best = {};  // a checkpoint of the other run
   manifest.id = kWarmStartCheckpoint;
   manifest.run = to.run;
   manifest.plan_hash = to.plan_hash;

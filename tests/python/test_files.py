@@ -196,9 +196,11 @@ def test_a_model_of_the_programs_has_its_own_order_of_classes(tmp_path):
         model.partial_fit(frame.assign(answer="maybe"), "answer")
 
 
-def test_partial_fit_after_a_fit_with_evaluations():
-    model = dp.Model(epochs=2, settings={"eval.keep_best": False})
-    model.fit(answers(), "answer", eval_set=(answers(500, seed=2), "answer"))
+@pytest.mark.parametrize("keep_best", [False, True])
+@pytest.mark.parametrize("own_data", [False, True])
+def test_partial_fit_after_a_fit_with_evaluations(keep_best, own_data):
+    model = dp.Model(epochs=2, validation_fraction=0 if own_data else 0.2, settings={"eval.keep_best": keep_best})
+    model.fit(answers(), "answer", eval_set=(answers(500, seed=2), "answer") if own_data else None)
     for seed in (3, 4):
         model.partial_fit(answers(seed=seed), "answer")
     assert "[eval]\nsource" not in model.description["job"]
