@@ -14,6 +14,7 @@
 #include "tools/capi/downpour.h"
 #include "tools/capi/errors.h"
 #include "tools/capi/table.h"
+#include "tools/embedded/description.h"
 #include "tools/embedded/training.h"
 
 using Json = nlohmann::ordered_json;
@@ -43,18 +44,6 @@ Json lines_of(std::string_view text) {
   return lines;
 }
 
-const char* type_name(FieldType type) {
-  switch (type) {
-    case FieldType::kFloat32:
-      return "number";
-    case FieldType::kInt64:
-      return "integer";
-    case FieldType::kString:
-      return "text";
-  }
-  return "";
-}
-
 /// Returns the columns that predictions need: those of all fields but the targets.
 Json columns_of(const Job& job) {
   Json columns = Json::array();
@@ -63,34 +52,18 @@ Json columns_of(const Job& job) {
     for (const OutputSpec& output : job.model.outputs)
       is_role = is_role || output.target == field.name || output.weights == field.name;
     if (is_role) continue;
-    columns.push_back(
-        {{"name", field.source_name()}, {"field", field.name}, {"type", type_name(field.type)}});
+    columns.push_back({{"name", field.source_name()},
+                       {"field", field.name},
+                       {"type", tools::type_name(field.type)}});
   }
   return columns;
-}
-
-Json outputs_of(const tools::Scorer& scorer) {
-  Json outputs = Json::array();
-  const Job& job = scorer.job();
-  for (size_t o = 0; o < job.model.outputs.size(); ++o) {
-    const OutputSpec& output = job.model.outputs[o];
-    const FieldSpec* const target = job.data.find_field(output.target);
-    outputs.push_back(
-        {{"name", output.name},
-         {"target", output.target},
-         {"weights", output.weights},
-         {"loss", output.loss},
-         {"width", scorer.widths()[o]},
-         {"classes", target == nullptr ? std::vector<std::string>() : target->classes}});
-  }
-  return outputs;
 }
 
 /// Makes a model of its files.
 Result<std::unique_ptr<dp_model>> model_of(tools::ModelFiles files, Json more) {
   DP_TRY(auto scorer, tools::Scorer::open(files.storage(), files.run_dir()));
   more["job"] = job_to_toml(scorer->job());
-  more["outputs"] = outputs_of(*scorer);
+  more["outputs"] = tools::describe_outputs(*scorer);
   more["columns"] = columns_of(scorer->job());
   more["history"] = lines_of(files.history());
   return std::unique_ptr<dp_model>(new dp_model{std::move(files), std::move(scorer), dump(more)});

@@ -11,6 +11,7 @@
 #include "shared/base/str.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/env/signals.h"
+#include "tools/embedded/description.h"
 
 namespace downpour::tools {
 namespace {
@@ -23,44 +24,20 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-const char* type_name(const RowScorer& rows, const FieldSpec& input) {
+const char* type_of(const RowScorer& rows, const FieldSpec& input) {
   if (rows.takes_lines()) return rows.grouped() ? "keys, values and fields" : "keys and values";
-  switch (input.type) {
-    case FieldType::kFloat32:
-      return "number";
-    case FieldType::kInt64:
-      return "integer";
-    case FieldType::kString:
-      return "text";
-  }
-  return "";
+  return type_name(input.type);
 }
 
 Json inputs_of(const RowScorer& rows) {
   Json inputs = Json::array();
   for (const FieldSpec& input : rows.inputs()) {
-    Json described = {{"name", input.source_name()}, {"type", type_name(rows, input)}};
+    Json described = {{"name", input.source_name()}, {"type", type_of(rows, input)}};
     if (!input.shape.empty() && !rows.takes_lines()) described["shape"] = input.shape;
     described["may_be_null"] = input.fallback.has_value() || rows.takes_lines() || input.is_bag();
     inputs.push_back(std::move(described));
   }
   return inputs;
-}
-
-Json outputs_of(const Scorer& scorer) {
-  Json outputs = Json::array();
-  const Job& job = scorer.job();
-  for (size_t o = 0; o < job.model.outputs.size(); ++o) {
-    const OutputSpec& output = job.model.outputs[o];
-    const FieldSpec* const target = job.data.find_field(output.target);
-    Json described = {{"name", output.name},
-                      {"target", output.target},
-                      {"loss", output.loss},
-                      {"width", scorer.widths()[o]}};
-    if (target != nullptr && !target->classes.empty()) described["classes"] = target->classes;
-    outputs.push_back(std::move(described));
-  }
-  return outputs;
 }
 
 /// Returns the member `classes` of answers: the names of the columns of a softmax.
@@ -117,7 +94,7 @@ Result<std::shared_ptr<const LoadedModel>> LiveModel::load() {
   loaded->description = dump({{"model", loaded->checkpoint},
                               {"may_omit_null", rows.may_omit()},
                               {"inputs", inputs_of(rows)},
-                              {"outputs", outputs_of(*scorer)}});
+                              {"outputs", describe_outputs(*scorer)}});
   return std::shared_ptr<const LoadedModel>(std::move(loaded));
 }
 

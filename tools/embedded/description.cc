@@ -1,0 +1,34 @@
+#include "tools/embedded/description.h"
+
+namespace downpour::tools {
+
+const char* type_name(FieldType type) {
+  switch (type) {
+    case FieldType::kFloat32:
+      return "number";
+    case FieldType::kInt64:
+      return "integer";
+    case FieldType::kString:
+      return "text";
+  }
+  return "";
+}
+
+nlohmann::ordered_json describe_outputs(const Scorer& scorer) {
+  auto outputs = nlohmann::ordered_json::array();
+  const Job& job = scorer.job();
+  for (size_t o = 0; o < job.model.outputs.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    const FieldSpec* const target = job.data.find_field(output.target);
+    outputs.push_back(
+        {{"name", output.name},
+         {"target", output.target},
+         {"weights", output.weights},
+         {"loss", output.loss},
+         {"width", scorer.widths()[o]},
+         {"classes", target == nullptr ? std::vector<std::string>() : target->classes}});
+  }
+  return outputs;
+}
+
+}  // namespace downpour::tools
