@@ -118,6 +118,7 @@ class Model:
         callbacks: Iterable[Callback] = (),
         feature_names: Sequence[str] | None = None,
         target: str = "label",
+        classes: Sequence[Any] | None = None,
         verbose: bool = False,
     ) -> Model:
         """Trains the model and returns it.
@@ -134,6 +135,7 @@ class Model:
                 what it has learned so far, if one returns True.
             feature_names: names of the columns of an array.
             target: with a `job`, the name that the column of `y` has in it.
+            classes: all labels, if `y` may lack one.
             verbose: prints a line for each epoch.
 
         Raises:
@@ -141,31 +143,15 @@ class Model:
         """
         target = self._target_named(y, target)
         X, y, eval_set = _split(X, y, eval_set)
-        return self._fit(X, y, None, sample_weight=sample_weight, eval_set=eval_set, callbacks=callbacks,
-                         feature_names=feature_names, target=target, verbose=verbose)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        known: np.ndarray | None,
-        *,
-        sample_weight: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
-        callbacks: Iterable[Callback] = (),
-        feature_names: Sequence[str] | None = None,
-        target: str = "label",
-        verbose: bool = False,
-    ) -> Model:
-        """`known` are the classes, if the caller names them."""
+        known = None if classes is None else np.unique(np.asarray(classes))
         self._names = list(feature_names) if feature_names is not None else None
         table = table_of(X, self._names)
         settings = self._settings()
         y = _as_labels(y)
-        labels, classes = self._encode(y, table.rows, known)
+        labels, found = self._encode(y, table.rows, known)
         if self.job is None:
             target = settings["model.target"] = self._free_name("label", table)
-            self._set_task(classes, settings)
+            self._set_task(found, settings)
         elif target in table.names:
             raise ValueError(f"X has the column {target!r}, which is the target; remove it from X")
         table.add_numbers(target, labels)
@@ -176,7 +162,7 @@ class Model:
         alive: list[Any] = [table]
         if eval_set is not None:
             held_out = table_of(eval_set[0], self._names)
-            held_out.add_numbers(target, self._encode_known(_as_labels(eval_set[1]), classes, held_out.rows))
+            held_out.add_numbers(target, self._encode_known(_as_labels(eval_set[1]), found, held_out.rows))
             if sample_weight is not None:
                 held_out.add_numbers(weights, np.ones(held_out.rows, np.float32))
             alive.append(held_out)
@@ -188,8 +174,8 @@ class Model:
         if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
             self._set_length(table.rows, settings)
         self._train(table, settings, [*callbacks, *([_print_epochs] if verbose else [])])
-        self.classes = classes if classes is not None else self._classes_of_output()
-        if classes is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
+        self.classes = found if found is not None else self._classes_of_output()
+        if found is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
             self.classes = np.array([-1, 1])
         return self
 
@@ -216,18 +202,16 @@ class Model:
             classes: all labels, if the records of the first call may lack one.
             epochs: passes over these records.
         """
-        target = self._target_named(y, target)
-        X, y, _ = _split(X, y, None)
         constant = {"optimizer.schedule": {"type": "constant"}}
         if self._trained is None:
-            known = None if classes is None else np.unique(np.asarray(classes))
             first = copy.copy(self)
             first.epochs, first.validation_fraction, first.settings = epochs, 0.0, {**constant, **self.settings}
-            first._fit(X, y, known, sample_weight=sample_weight, callbacks=callbacks, feature_names=feature_names,
-                       target=target)
+            first.fit(X, y, sample_weight=sample_weight, callbacks=callbacks, feature_names=feature_names,
+                      target=target, classes=classes)
             self.classes, self._names, self._trained = first.classes, first._names, first._trained
             self.description = first.description
             return self
+        X, y, _ = _split(X, y, None)
         table = table_of(X, self._names)
         output = self.description["outputs"][0]
         codes = self._encode_known(_as_labels(y), self.classes, table.rows, "y")

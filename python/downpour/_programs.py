@@ -45,8 +45,8 @@ def train(
 ) -> Model:
     """Trains a job with the processes that ``downpour train`` starts, and returns its model.
 
-    Unlike `Model.fit`, this writes a run folder with checkpoints, a process that dies is started again, and the training
-    of a run that has not ended is continued.
+    Unlike `Model.fit`, this writes a run folder with checkpoints and starts a process again that has died. A call for a
+    run that was interrupted continues it.
 
     Args:
         job: the path of a job file (.toml). None: a model is chosen for `data`.
