@@ -19,7 +19,10 @@ constexpr std::array kTargetNames = {"label",    "labels",   "target",   "click"
 // Names of columns whose integers are ids: last words, and whole names.
 constexpr std::array kIdWords = {"id",  "ids",     "uid",      "userid", "itemid", "movieid",
                                  "zip", "zipcode", "postcode", "sku",    "isbn"};
-constexpr std::array kIdNames = {"user", "item", "movie", "product", "customer", "index", "row"};
+constexpr std::array kIdNames = {"user",  "item", "movie",    "product",   "customer",
+                                 "index", "row",  "rownames", "row_number"};
+// The name that pandas gives to an index that it finds in a file, with a number behind it.
+constexpr std::string_view kUnnamed = "unnamed: ";
 // Last words of the names of columns that have a moment.
 constexpr std::array kTimeWords = {"timestamp", "datetime", "date", "time", "ts"};
 // Last words of the names of targets that are numbers, also if all of them are small integers.
@@ -50,7 +53,9 @@ bool ends_in(const std::string& name, const Words& words) {
 }
 
 bool names_ids(const std::string& name) {
-  return ends_in(name, kIdWords) || std::ranges::find(kIdNames, lower(name)) != kIdNames.end();
+  const std::string lowered = lower(name);
+  return ends_in(name, kIdWords) || lowered.starts_with(kUnnamed) ||
+         std::ranges::find(kIdNames, lowered) != kIdNames.end();
 }
 
 bool is_integer(double x) { return x == std::floor(x); }

@@ -312,6 +312,12 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
   for (const char* name : {"c1", "order_id", "note", "date"}) CHECK_FALSE(has(sales, name));
   CHECK(field_of(sales, "title").is_bag());  // several words
   CHECK(field_of(sales, "zip").type == FieldType::kString);
+  // An index that pandas has read from a file and written again, and the row names of R.
+  const FileFacts frame = facts_of(",Unnamed: 0,rownames,x,amount", [](int i) {
+    return str(i, ",", i, ",", i + 1, ",", i % 7, ",", i * 0.37);
+  });
+  for (const char* name : {"c1", "Unnamed: 0", "rownames"}) CHECK_FALSE(has(frame, name));
+  CHECK(has(frame, "x"));
   // Members of JSON objects; a list is never left out.
   std::string lines;
   for (int i = 0; i < 200; ++i) {
