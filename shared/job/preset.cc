@@ -230,6 +230,14 @@ void set_optimizers(Job& job, const Inputs& inputs, const std::string& wide,
   if (job.model.options.own_reduction) job.train.reduction = "sum";
 }
 
+/// Sets the optimizer of a linear model, unless the job has one. A weight's steps depend only on the
+/// records that have its key, and are large at first.
+void set_linear_optimizer(Job& job) {
+  if (!job.model.options.own_optimizer) return;
+  set_optimizer(job, optimizer_defaults(OptimizerType::kFtrl));
+  if (job.model.options.own_reduction) job.train.reduction = "sum";
+}
+
 Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   if (options.bins > 0) add_piecewise(job, inputs);
@@ -455,6 +463,7 @@ Result<void> expand_preset(Job& job) {
     output.loss = softmax ? "softmax_cross_entropy" : squared ? "squared" : "logistic";
     output.name = output_name(job.data, *find_loss(output.loss));
     model.layers.push_back(std::move(layer));
+    if (!softmax) set_linear_optimizer(job);
   }
   const LossInfo& loss = *find_loss(output.loss);
   output.offset = options.offset.value_or(Learned{.open = loss.is_regression()});
@@ -573,7 +582,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     job.train.reduction = "sum";
   } else {
     job.model.preset = "logistic_regression";
-    set_optimizer(job, optimizer_defaults(OptimizerType::kFtrl));
+    options.own_optimizer = true;
     job.train.reduction = "sum";
   }
   // Early stopping usually ends the training before.

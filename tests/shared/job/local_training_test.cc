@@ -14,7 +14,8 @@ TEST_CASE("rounds of replicas that train alone are read, printed and frozen", "[
   CHECK(usual.train.outer.learning_rate == 1.0F);
   CHECK(job_to_toml(usual).find("outer") == std::string::npos);
   const Job job = test::loaded(
-      test::small_job(local + "train.sync_every = 8\ntrain.outer = { type = \"momentum\" }\n"));
+      test::small_job(local + "train.sync_every = 8\ntrain.outer = { type = \"momentum\" }\n" +
+                      "optimizer.type = \"adagrad\"\n"));
   CHECK(job.train.sync_every == 8);
   CHECK(job.train.outer.learning_rate == 0.7F);
   CHECK(job.train.outer.momentum == 0.9F);

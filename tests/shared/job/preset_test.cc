@@ -43,6 +43,21 @@ model.outputs = [{ name = "probability", input = "logit", loss = "logistic", met
   CHECK(preset.model.options == PresetOptions{});
 }
 
+TEST_CASE("a linear preset chooses ftrl and sums unless the job has an optimizer",
+          "[job][preset]") {
+  for (const char* preset : {"logistic_regression", "linear_regression"}) {
+    const std::string text =
+        str("data = { source = \"d\", format = \"libsvm\" }\nmodel.preset = \"", preset, "\"\n");
+    const Job own = completed(text);
+    CHECK(own.optimizer == optimizer_defaults(OptimizerType::kFtrl));
+    CHECK(own.train.reduction == "sum");
+    CHECK(completed(text + "train.reduction = \"mean\"\n").train.reduction == "mean");
+    const Job given = completed(text + "optimizer.type = \"adam\"\n");
+    CHECK(given.optimizer == optimizer_defaults(OptimizerType::kAdam));
+    CHECK(given.train.reduction == "mean");
+  }
+}
+
 TEST_CASE("wide_deep sets its own optimizers only if the job has none", "[job][preset]") {
   const std::string text =
       "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"wide_deep\" }\n";
