@@ -113,7 +113,7 @@ Result<int> run(const Flags& flags) {
   transport::Reactor reactor(*transport, clock);
   reactor.add(node);
   reactor.run();
-  console.finish(node.finish(), job.run_dir, flags.job);
+  console.finish(node.finish(), {job.run_dir, {"downpour train " + flags.job, ""}, std::nullopt});
   transport->shutdown(2 * kSecond);
   if (node.finish().error) {
     report_error(located(*node.finish().error, given.loaded.origins));

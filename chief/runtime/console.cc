@@ -5,7 +5,6 @@
 
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_json.h"
-#include "chief/runtime/report_summary.h"
 #include "chief/runtime/report_text.h"
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
@@ -192,14 +191,17 @@ void Console::show(const Notice& notice) {
   row(format("%s: ", level) + printable(notice.text));
 }
 
-void Console::finish(const Finish& finish, const std::string& run_dir,
-                     const std::string& job_argument) {
+void Console::finish(const Finish& finish, const SummaryFacts& facts) {
   clear_live();
   if (finish.summary.mode == wire::Purpose::kPredict) return;
   if (options_.format == LogFormat::kJson) {
-    std::fprintf(options_.out, "%s\n", json_line(to_json(finish, job_, run_dir, start_)).c_str());
+    std::fprintf(options_.out, "%s\n", json_line(to_json(finish, job_, facts, start_)).c_str());
   } else {
-    print_summary(finish, job_, start_, run_dir, job_argument, options_.out);
+    print_summary(finish, job_, start_, facts,
+                  {.out = options_.out,
+                   .columns = options_.out_columns,
+                   .color = options_.out_color,
+                   .verbose = options_.verbose});
   }
   std::fflush(options_.out);
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "chief/core/events.h"
+#include "chief/runtime/report_summary.h"
 #include "chief/runtime/start_info.h"
 #include "shared/job/job.h"
 
@@ -19,12 +20,16 @@ enum class LogFormat : uint8_t { kText, kJson };
 
 struct ConsoleOptions {
   LogFormat format = LogFormat::kText;
-  bool quiet = false;  // only results, warnings and errors
+  bool quiet = false;    // only results, warnings and errors
+  bool verbose = false;  // a longer summary
   // stderr is a terminal: print one live line. Otherwise print table rows at doubling intervals,
   // without \r and ESC.
   bool terminal = false;
   bool color = false;
   uint32_t columns = 100;  // width of the terminal
+  // stdout: colors, and the width of the terminal, which is 0 if it is none.
+  bool out_color = false;
+  uint32_t out_columns = 0;
   std::FILE* out = stdout;
   std::FILE* err = stderr;
 };
@@ -39,11 +44,8 @@ class Console {
   void show(const EvalDone& done);
   void show(const CheckpointDone& done);
   void show(const Notice& notice);
-  /// Prints the final summary: metrics per epoch next to those of the best constant, account,
-  /// throughput, bytes, memory per role, the place of the model, and the next command to type.
-  /// `job_argument` is the job as the user named it. A job without keys (StartInfo::insecure) is
-  /// marked.
-  void finish(const Finish& finish, const std::string& run_dir, const std::string& job_argument);
+  /// Prints the final summary.
+  void finish(const Finish& finish, const SummaryFacts& facts);
 
  private:
   /// Smoothed growth rate of a number; `last` is its last value.

@@ -42,6 +42,11 @@ Json quarantined_of(const JobSummary& s) {
   return quarantined;
 }
 
+Json linear_of(const Job& job, const std::optional<LinearBaseline>& linear) {
+  if (!linear) return nullptr;
+  return {{loss_name(job.model.outputs[0]), linear->loss}, {"epochs", linear->epochs}};
+}
+
 }  // namespace
 
 std::string json_line(const Json& json) {
@@ -115,7 +120,7 @@ Json to_json(const CheckpointDone& done) {
       {"rows", done.rows},     {"bytes", done.bytes},   {"sealed_epochs", done.sealed_epochs}};
 }
 
-Json to_json(const Finish& finish, const Job& job, const std::string& run_dir,
+Json to_json(const Finish& finish, const Job& job, const SummaryFacts& facts,
              const StartInfo& start) {
   const JobSummary& s = finish.summary;
   Json epochs = Json::array();
@@ -128,7 +133,7 @@ Json to_json(const Finish& finish, const Job& job, const std::string& run_dir,
   return {{"event", "finish"},
           {"code", finish.code},
           {"already_finished", s.already_finished},
-          {"run_dir", run_dir},
+          {"run_dir", facts.run_dir},
           {"insecure", start.insecure},
           {"epochs_sealed", s.epochs_sealed},
           {"epochs_wanted", s.epochs_wanted},
@@ -159,6 +164,7 @@ Json to_json(const Finish& finish, const Job& job, const std::string& run_dir,
           {"best_checkpoint",
            s.best_checkpoint == ViewId{} ? Json(nullptr) : Json(str(s.best_checkpoint))},
           {"worse_than_constant", worse},
+          {"linear_model", linear_of(job, facts.linear)},
           {"accounts", epochs},
           {"quarantined", quarantined_of(s)},
           {"evaluations", evaluations},

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chief/core/events.h"
+#include "chief/runtime/report_summary.h"
 #include "chief/runtime/start_info.h"
 #include "shared/job/job.h"
 
@@ -22,7 +23,7 @@ Json to_json(const EpochAccount& account, const Job& job);
 Json to_json(const Evaluation& evaluation, const Job& job);
 Json to_json(const CheckpointDone& done);
 /// The summary of a job. `start` has the sharding and whether the job ran without keys.
-Json to_json(const Finish& finish, const Job& job, const std::string& run_dir,
+Json to_json(const Finish& finish, const Job& job, const SummaryFacts& facts,
              const StartInfo& start);
 
 }  // namespace downpour::chief

@@ -8,10 +8,46 @@
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_text.h"
 #include "shared/base/human.h"
+#include "shared/base/str.h"
 #include "shared/metrics/metrics.h"
 
 namespace downpour::chief {
 namespace {
+
+constexpr size_t kIndent = 8;  // width of the labels
+
+/// Where the summary goes: lines of a label and a text.
+class Page {
+ public:
+  explicit Page(const SummaryOptions& options) : options_(options) {}
+
+  /// Prints a label of at most 7 characters and a text. A text that is wider than the terminal goes
+  /// on in further lines.
+  void line(const char* label, const std::string& text, const char* color = "") {
+    std::string rest = format("%-*s", int(kIndent), label) + text;
+    size_t width = options_.columns;
+    while (width > 2 * kIndent && rest.size() > width) {
+      const size_t space = rest.rfind(' ', width);
+      if (space == std::string::npos || space < kIndent) break;
+      row(rest.substr(0, space), color);
+      rest = std::string(kIndent, ' ') + rest.substr(space + 1);
+    }
+    row(rest, color);
+  }
+  void row(const std::string& text, const char* color = "") {
+    const bool colored = options_.color && *color != '\0';
+    std::fprintf(options_.out, "%s%s%s\n", colored ? color : "", text.c_str(),
+                 colored ? "\033[0m" : "");
+  }
+  bool verbose() const { return options_.verbose; }
+
+ private:
+  const SummaryOptions& options_;
+};
+
+constexpr const char* kBold = "\033[1m";
+constexpr const char* kGreen = "\033[32m";
+constexpr const char* kYellow = "\033[33m";
 
 std::string part_of_data(uint64_t read_bytes, uint64_t train_bytes) {
   return train_bytes == 0 ? ""
@@ -19,22 +55,21 @@ std::string part_of_data(uint64_t read_bytes, uint64_t train_bytes) {
 }
 
 /// Prints what input processes have read for the workers.
-void print_inputs(const JobSummary& s, uint64_t train_bytes, size_t shown_max, std::FILE* out) {
+void print_inputs(const JobSummary& s, uint64_t train_bytes, size_t shown_max, Page& page) {
   size_t count = 0;
   for (const ProcessPeak& p : s.processes) {
     if (p.role != wire::Role::kInput || ++count > shown_max) continue;
-    std::fprintf(out, "        input %u: read %s%s, sent %s, CPU time %s, memory %s\n", p.index,
-                 human_bytes(p.read_bytes).c_str(), part_of_data(p.read_bytes, train_bytes).c_str(),
-                 human_bytes(p.pushed_bytes).c_str(),
-                 human_time(seconds_of(int64_t(p.cpu_ns))).c_str(),
-                 human_bytes(p.rss_bytes_max).c_str());
+    page.line("",
+              str("input ", p.index, ": read ", human_bytes(p.read_bytes),
+                  part_of_data(p.read_bytes, train_bytes), ", sent ", human_bytes(p.pushed_bytes),
+                  ", CPU time ", human_time(seconds_of(int64_t(p.cpu_ns))), ", memory ",
+                  human_bytes(p.rss_bytes_max)));
   }
-  if (count > shown_max)
-    std::fprintf(out, "        and %zu more: --log-format json\n", count - shown_max);
+  if (count > shown_max) page.line("", str("and ", count - shown_max, " more: --log-format json"));
 }
 
 /// Prints how the workers spent their time, and what each has read.
-void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
+void print_work(const JobSummary& s, uint64_t train_bytes, Page& page) {
   constexpr size_t kShownMax = 8;
   wire::WorkTime all;
   std::vector<const ProcessPeak*> workers;
@@ -46,173 +81,186 @@ void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
   if (all.sum() == 0) return;
   const auto share = [&](uint64_t ns) { return 100.0 * double(ns) / double(all.sum()); };
   const auto fill = queue_fill(all);
-  std::fprintf(
-      out,
-      "time    workers spent %.0f %% computing, %.0f %% waiting for ps and %.0f %% waiting for "
-      "input%s\n",
-      share(all.compute_ns), share(all.network_ns), share(all.input_ns),
-      fill ? format("; their queues of batches were %.0f %% full", *fill * 100).c_str() : "");
-  print_inputs(s, train_bytes, kShownMax, out);
+  page.line(
+      "time",
+      format(
+          "workers spent %.0f %% computing, %.0f %% waiting for ps and %.0f %% waiting for "
+          "input%s",
+          share(all.compute_ns), share(all.network_ns), share(all.input_ns),
+          fill ? format("; their queues of batches were %.0f %% full", *fill * 100).c_str() : ""));
+  print_inputs(s, train_bytes, kShownMax, page);
   if (workers.size() < 2) return;
   for (size_t i = 0; i < std::min(workers.size(), kShownMax); ++i) {
     const ProcessPeak& p = *workers[i];
-    const std::string part = part_of_data(p.read_bytes, train_bytes);
-    std::fprintf(out, "        worker %u: %s examples, read %s%s, waited %s for input, %s for ps\n",
-                 p.index, human_count(double(p.records)).c_str(), human_bytes(p.read_bytes).c_str(),
-                 part.c_str(), human_time(seconds_of(int64_t(p.work.input_ns))).c_str(),
-                 human_time(seconds_of(int64_t(p.work.network_ns))).c_str());
+    page.line("", str("worker ", p.index, ": ", human_count(double(p.records)), " examples, read ",
+                      human_bytes(p.read_bytes), part_of_data(p.read_bytes, train_bytes),
+                      ", waited ", human_time(seconds_of(int64_t(p.work.input_ns))), " for input, ",
+                      human_time(seconds_of(int64_t(p.work.network_ns))), " for ps"));
   }
   if (workers.size() > kShownMax)
-    std::fprintf(out, "        and %zu more: --log-format json\n", workers.size() - kShownMax);
+    page.line("", str("and ", workers.size() - kShownMax, " more: --log-format json"));
 }
 
-/// Prints which epoch is kept, why training ended before its last epoch, and whether the model is
-/// worse than a constant.
-void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
-  if (s.stopped_early) {
-    std::fprintf(out,
-                 "stopped after epoch %zu: the evaluation loss has not improved for %u epochs%s "
-                 "(eval.early_stop.patience)\n",
-                 s.epochs.size(), job.eval.early_stop.patience,
-                 plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "");
+/// Returns "epoch 3 of 8".
+std::string epoch_text(uint32_t epoch, size_t epochs) {
+  return epochs > epoch ? str("epoch ", epoch, " of ", epochs) : str("epoch ", epoch);
+}
+
+/// Prints what the training has reached: the metrics of the model that eval and predict use, why
+/// training ended before its last epoch, and whether the model is worse than a constant or a linear
+/// model.
+void print_result(const Job& job, const JobSummary& s, const std::optional<LinearBaseline>& linear,
+                  Page& page) {
+  const Evaluation* kept = kept_evaluation(s);
+  if (kept != nullptr) {
+    page.line("result", evaluation_text(job, *kept), kBold);
+    const bool best = s.best_checkpoint != ViewId{} && s.best_epochs == kept->epochs_trained;
+    page.line("", str("on ", kept->counts.applied, " records of the evaluation data, after ",
+                      epoch_text(kept->epochs_trained, s.epochs.size()),
+                      best ? str(", which has ", best_text(job)) : ""));
+    if (best && s.best_epochs != s.epochs.size())
+      page.line("", str("eval and predict use its checkpoint, ", s.best_checkpoint));
+  } else if (!s.epochs.empty()) {
+    const ShownLoss trained = shown_loss(job, mean_loss(trained_metrics(s.epochs.back()), job));
+    page.line("result",
+              str(trained.name, " ", trained.value, " on the training data; there are no ",
+                  "evaluation data (eval.holdout, eval.source)"),
+              kBold);
   }
-  if (s.best_checkpoint != ViewId{} && s.best_epochs > 0 && s.best_epochs != s.epochs.size()) {
-    std::fprintf(out,
-                 "best    epoch %u has %s: eval and predict use its "
-                 "checkpoint, %s\n",
-                 s.best_epochs, best_text(job).c_str(), str(s.best_checkpoint).c_str());
+  if (kept != nullptr && linear) {
+    const char* const name = loss_name(job.model.outputs[0]);
+    const double loss = compute_metric(name, kept->outputs[0]).value;
+    const std::string text = str("a linear model has ", name, " ", number(linear->loss), " after ",
+                                 linear->epochs, linear->epochs == 1 ? " epoch" : " epochs");
+    if (linear->loss < loss)
+      page.row(
+          str("warning: ", text, ", which is better: use it, --set model.preset=",
+              job.model.outputs[0].loss == "squared" ? "linear_regression" : "logistic_regression"),
+          kYellow);
+    else
+      page.line("", text);
+  }
+  if (s.stopped_early) {
+    page.line("", str("stopped after epoch ", s.epochs.size(), ": the evaluation loss has not ",
+                      "improved for ", job.eval.early_stop.patience, " epochs",
+                      plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "",
+                      " (eval.early_stop.patience)"));
   }
   for (const size_t o : worse_than_constant(job, s)) {
-    const Evaluation& kept = *kept_evaluation(s);
-    std::fprintf(
-        out,
-        "warning: output %s predicts worse than a constant: its %s is %s, that of the best "
-        "constant is %s; try a lower optimizer.learning_rate, or check the data with "
-        "downpour data stats\n",
-        job.model.outputs[o].name.c_str(), loss_name(job.model.outputs[o]),
-        number(compute_metric(loss_name(job.model.outputs[o]), kept.outputs[o]).value).c_str(),
-        number(shown_constant(job, o, kept)).c_str());
+    const OutputSpec& output = job.model.outputs[o];
+    page.row(str("warning: output ", output.name, " predicts worse than a constant: its ",
+                 loss_name(output), " is ",
+                 number(compute_metric(loss_name(output), kept->outputs[o]).value),
+                 ", that of the best constant is ", number(shown_constant(job, o, *kept)),
+                 "; try a lower optimizer.learning_rate, or check the data with downpour data ",
+                 "stats"),
+             kYellow);
   }
 }
 
 /// Returns how much of the job is done: "2 of 3 epochs", "500 of 1000 steps".
 std::string wanted_text(const JobSummary& s) {
-  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   const std::string steps =
-      s.steps_wanted > 0
-          ? format("%llu of %llu steps", number(s.steps_counted), number(s.steps_wanted))
-          : "";
+      s.steps_wanted > 0 ? str(s.steps_counted, " of ", s.steps_wanted, " steps") : "";
   if (s.epochs_wanted == kEpochsMax) return steps;
-  return format("%u of %u epochs", s.epochs_sealed, s.epochs_wanted) +
-         (steps.empty() ? "" : ", " + steps);
+  return str(s.epochs_sealed, " of ", s.epochs_wanted, " epochs", steps.empty() ? "" : ", ", steps);
 }
 
 /// Prints the quarantined batches, with reasons.
-void print_quarantined(const JobSummary& s, std::FILE* out) {
+void print_quarantined(const JobSummary& s, Page& page) {
   constexpr size_t kShownMax = 5;
   if (s.quarantined.empty()) return;
   const size_t count = s.quarantined.size();
-  std::fprintf(out, "left out %zu batch%s, whose records count as quarantined:\n", count,
-               count == 1 ? "" : "es");
+  page.row(str("left out ", count, " batch", count == 1 ? "" : "es",
+               ", whose records count as quarantined:"),
+           kYellow);
   for (size_t i = 0; i < std::min(count, kShownMax); ++i) {
     const QuarantinedBatch& one = s.quarantined[i];
-    std::fprintf(out, "        epoch %u, batch %u of shard %u, %s%s%s\n", one.batch.epoch + 1,
-                 one.batch.batch, one.batch.shard, one.where.c_str(), one.why.empty() ? "" : ": ",
-                 one.why.c_str());
+    page.line("", str("epoch ", one.batch.epoch + 1, ", batch ", one.batch.batch, " of shard ",
+                      one.batch.shard, ", ", one.where, one.why.empty() ? "" : ": ", one.why));
   }
   if (count > kShownMax)
-    std::fprintf(out, "        and %zu more: see events.jsonl (\"quarantined\")\n",
-                 count - kShownMax);
+    page.line("", str("and ", count - kShownMax, " more: see events.jsonl (\"quarantined\")"));
 }
 
 /// Prints a row for each epoch; of an evaluation job a line for each evaluation.
-void print_epochs(const Job& job, const JobSummary& s, std::FILE* out) {
+void print_epochs(const Job& job, const JobSummary& s, Page& page) {
   if (!s.epochs.empty()) {
-    std::fprintf(out, "epoch   examples  %7s   metrics on the evaluation data\n",
-                 shown_loss(job, NAN).name);
+    page.row(format("epoch   examples  %7s   metrics on the evaluation data",
+                    shown_loss(job, NAN).name));
     for (const EpochAccount& account : s.epochs) {
       std::string evaluated;
       for (const Evaluation& evaluation : s.evaluations) {
         if (evaluation.epochs_trained == account.epoch + 1)
           evaluated = evaluation_text(job, evaluation);
       }
-      if (s.best_checkpoint != ViewId{} && s.epochs.size() > 1 &&
-          s.best_epochs == account.epoch + 1)
-        evaluated += "  best";
-      std::fprintf(out, "%5u %10llu  %7s   %s\n", account.epoch + 1,
-                   static_cast<unsigned long long>(account.counts.applied),
-                   shown_loss(job, mean_loss(trained_metrics(account), job)).value.c_str(),
-                   evaluated.c_str());
+      const bool best = s.best_checkpoint != ViewId{} && s.epochs.size() > 1 &&
+                        s.best_epochs == account.epoch + 1;
+      page.row(format("%5u %10llu  %7s   ", account.epoch + 1,
+                      static_cast<unsigned long long>(account.counts.applied),
+                      shown_loss(job, mean_loss(trained_metrics(account), job)).value.c_str()) +
+                   evaluated + (best ? "  best" : ""),
+               best ? kGreen : "");
     }
   } else if (s.mode == wire::Purpose::kEval) {
     for (const Evaluation& evaluation : s.evaluations) {
-      std::fprintf(out, "eval    %llu examples  %s\n",
-                   static_cast<unsigned long long>(evaluation.counts.applied),
-                   evaluation_text(job, evaluation).c_str());
+      page.line("eval",
+                str(evaluation.counts.applied, " examples  ", evaluation_text(job, evaluation)));
     }
   }
 }
 
-void print_account(const JobSummary& s, const std::string& sharding, std::FILE* out) {
+void print_account(const JobSummary& s, Page& page) {
   wire::ShardCounts total;
   for (const EpochAccount& account : s.epochs) total += account.counts;
-  if (!s.epochs.empty()) {
-    std::fprintf(out,
-                 "account %s; balanced and identical at every partition (duplicate parts: %llu, "
-                 "gaps: %llu, repeated leases: %u)\n",
-                 counts_text(total).c_str(), static_cast<unsigned long long>(s.duplicate_parts),
-                 static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
-  }
-  if (!s.epochs.empty() && !sharding.empty()) std::fprintf(out, "reading %s\n", sharding.c_str());
+  if (s.epochs.empty()) return;
+  page.line("account", str(counts_text(total), "; balanced and identical at every partition ",
+                           "(duplicate parts: ", s.duplicate_parts, ", gaps: ", s.gaps,
+                           ", repeated leases: ", s.attempts_repeated, ")"));
 }
 
 /// Prints how far `train.steps` was reached.
-void print_steps(const JobSummary& s, std::FILE* out) {
+void print_steps(const JobSummary& s, Page& page) {
   const uint64_t beyond = s.steps_counted - std::min(s.steps_counted, s.steps_wanted);
-  std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps_counted),
-               static_cast<unsigned long long>(s.steps_wanted));
-  if (beyond > 0)
-    std::fprintf(out,
-                 ", %llu more than requested, because shards in progress are read to their end",
-                 static_cast<unsigned long long>(beyond));
+  std::string text = str(s.steps_counted, " of ", s.steps_wanted);
+  if (beyond > 0) {
+    text += str(", ", beyond, " more than requested, because shards in progress are read to their",
+                " end");
+  }
   if (!s.epochs.empty() && s.epochs.back().is_partial())
-    std::fprintf(out, "; of epoch %u%s", s.epochs.back().epoch + 1,
-                 partial_text(s.epochs.back()).c_str());
-  std::fputc('\n', out);
+    text += str("; of epoch ", s.epochs.back().epoch + 1, partial_text(s.epochs.back()));
+  page.line("steps", text);
 }
 
-/// Prints moves of partitions and lost processes.
-void print_events(const JobSummary& s, std::FILE* out) {
-  if (s.partitions_moved > 0) {
-    std::fprintf(out,
-                 "moves   %u partitions moved to another ps during training, %u of them from "
-                 "overloaded ps; the longest pause was %.1f ms\n",
-                 s.partitions_moved, s.partitions_offloaded,
-                 seconds_of(s.move_pause_ns_max) * 1000);
-  }
+/// Prints lost processes, and moves of partitions.
+void print_events(const JobSummary& s, Page& page) {
   if (s.workers_lost + s.ps_lost + s.restarts > 0) {
-    std::fprintf(out, "lost    %u worker%s, %u ps; local processes were restarted %u time%s\n",
-                 s.workers_lost, s.workers_lost == 1 ? "" : "s", s.ps_lost, s.restarts,
-                 s.restarts == 1 ? "" : "s");
+    page.line("lost", str(s.workers_lost, " worker", s.workers_lost == 1 ? "" : "s", ", ",
+                          s.ps_lost, " ps; local processes were restarted ", s.restarts, " time",
+                          s.restarts == 1 ? "" : "s"));
+  }
+  if (s.partitions_moved > 0 && page.verbose()) {
+    page.line("moves",
+              str(s.partitions_moved, " partitions moved to another ps during training, ",
+                  s.partitions_offloaded, " of them from overloaded ps; the longest pause ", "was ",
+                  format("%.1f ms", seconds_of(s.move_pause_ns_max) * 1000)));
   }
 }
 
-void print_speed(const JobSummary& s, std::FILE* out) {
+void print_speed(const JobSummary& s, Page& page) {
   // Applied in this run. If no epoch was completed, the last hints of the workers.
   uint64_t records = 0;
   for (size_t e = s.epochs_resumed; e < s.epochs.size(); ++e) records += s.epochs[e].counts.applied;
   if (records == 0) records = s.records;
-  if (records > 0) {
-    const double train_s = seconds_of(s.train_ns);
-    std::fprintf(out, "speed   %s examples in %s: %s examples/s; read %s, pulled %s, pushed %s\n",
-                 human_count(double(records)).c_str(), human_time(train_s).c_str(),
-                 human_count(double(records) / std::max(train_s, 1e-9)).c_str(),
-                 human_bytes(s.read_bytes).c_str(), human_bytes(s.pulled_bytes).c_str(),
-                 human_bytes(s.pushed_bytes).c_str());
-  }
+  if (records == 0) return;
+  const double train_s = seconds_of(s.train_ns);
+  page.line("speed", str(human_count(double(records)), " examples in ", human_time(train_s), ": ",
+                         human_count(double(records) / std::max(train_s, 1e-9)),
+                         " examples/s; read ", human_bytes(s.read_bytes), ", pulled ",
+                         human_bytes(s.pulled_bytes), ", pushed ", human_bytes(s.pushed_bytes)));
 }
 
-void print_memory(const JobSummary& s, std::FILE* out) {
+void print_memory(const JobSummary& s, Page& page) {
   uint64_t ps_bytes = 0;
   uint64_t ps_rss = 0;
   uint64_t worker_rss = 0;
@@ -227,65 +275,65 @@ void print_memory(const JobSummary& s, std::FILE* out) {
     }
   }
   if (!s.processes.empty() && s.mode == wire::Purpose::kTrain) {
-    std::fprintf(out, "memory  peak: ps %s (tables %s, %s rows), worker %s\n",
-                 human_bytes(ps_rss).c_str(), human_bytes(ps_bytes).c_str(),
-                 human_count(double(rows)).c_str(), human_bytes(worker_rss).c_str());
+    page.line("memory",
+              str("peak: ps ", human_bytes(ps_rss), " (tables ", human_bytes(ps_bytes), ", ",
+                  human_count(double(rows)), " rows), worker ", human_bytes(worker_rss)));
   }
 }
 
-/// Prints the next command to type.
+/// Prints the next command to type. A command is not wrapped, so that it can be copied.
 void print_next(const Finish& finish, const Job& job, const std::string& run_dir,
-                const std::string& job_argument, std::FILE* out) {
+                const GivenCommand& command, Page& page) {
   const JobSummary& s = finish.summary;
-  if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.epochs_wanted == kEpochsMax) {
-    std::fprintf(out,
-                 "next    evaluate: downpour eval %s --data FILE; or train for more steps: "
-                 "downpour train %s --steps %llu\n",
-                 run_dir.c_str(), job_argument.c_str(),
-                 static_cast<unsigned long long>(s.steps_wanted * 2));
-  } else if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.stopped_early) {
-    std::fprintf(out,
-                 "next    evaluate: downpour eval %s --data FILE; or continue training: downpour "
-                 "train %s --set eval.early_stop.patience=%u\n",
-                 run_dir.c_str(), job_argument.c_str(), job.eval.early_stop.patience + 3);
-  } else if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
-    std::fprintf(out,
-                 "next    evaluate: downpour eval %s --data FILE; or train %u more %s: "
-                 "downpour train %s --epochs %u\n",
-                 run_dir.c_str(), s.epochs_wanted, s.epochs_wanted == 1 ? "epoch" : "epochs",
-                 job_argument.c_str(), s.epochs_wanted * 2);
-  } else if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) {
-    std::fprintf(out, "next    resume with the same command: downpour train %s\n",
-                 job_argument.c_str());
+  if (s.mode != wire::Purpose::kTrain) return;
+  if (finish.code != 0) {
+    if (!s.checkpoint_folder.empty())
+      page.row(str("next    resume with the same command: ", command.text, command.length));
+    return;
   }
+  std::string further;
+  if (s.epochs_wanted == kEpochsMax) {
+    further = str("train for more steps: ", command.text, " --steps ", s.steps_wanted * 2);
+  } else if (s.stopped_early) {
+    further = str("continue training: ", command.text, command.length,
+                  " --set eval.early_stop.patience=", job.eval.early_stop.patience + 3);
+  } else {
+    further = str("train ", s.epochs_wanted, " more ", s.epochs_wanted == 1 ? "epoch" : "epochs",
+                  ": ", command.text, " --epochs ", s.epochs_wanted * 2);
+  }
+  page.row(str("next    evaluate: downpour eval ", run_dir, " --data FILE"));
+  page.row(str("        or ", further));
 }
 
 }  // namespace
 
 void print_summary(const Finish& finish, const Job& job, const StartInfo& start,
-                   const std::string& run_dir, const std::string& job_argument, std::FILE* out) {
+                   const SummaryFacts& facts, const SummaryOptions& options) {
   const JobSummary& s = finish.summary;
+  const std::string& run_dir = facts.run_dir;
+  Page page(options);
+  const bool trains = s.mode == wire::Purpose::kTrain;
   if (s.already_finished) {
-    std::fprintf(out, "already finished: %s are trained and saved in %s\n", wanted_text(s).c_str(),
-                 run_dir.c_str());
+    page.row(str("already finished: ", wanted_text(s), " are trained and saved in ", run_dir));
   }
-  print_epochs(job, s, out);
-  print_verdict(job, s, out);
-  print_account(s, start.sharding, out);
-  if (s.steps_wanted > 0 && finish.code == 0) print_steps(s, out);
-  print_quarantined(s, out);
-  print_events(s, out);
-  print_speed(s, out);
-  if (s.mode == wire::Purpose::kTrain) print_work(s, start.train_bytes, out);
-  print_memory(s, out);
+  if (trains) print_result(job, s, facts.linear, page);
+  if (trains && !s.checkpoint_folder.empty()) page.line("model", run_dir);
+  print_next(finish, job, run_dir, facts.command, page);
+  if (trains && !s.epochs.empty()) page.row("");
+  print_epochs(job, s, page);
+  if (trains && !s.epochs.empty()) page.row("");
+  print_account(s, page);
+  if (s.steps_wanted > 0 && finish.code == 0) print_steps(s, page);
+  print_quarantined(s, page);
+  print_events(s, page);
+  print_speed(s, page);
+  if (trains && page.verbose()) print_work(s, start.train_bytes, page);
+  print_memory(s, page);
   if (start.insecure) {
-    std::fprintf(out,
-                 "keys    none (--insecure): any process that could reach the ports could read and "
-                 "change the variables\n");
+    page.line("keys",
+              "none (--insecure): any process that could reach the ports could read and change the "
+              "variables");
   }
-  if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty())
-    std::fprintf(out, "model   %s\n", run_dir.c_str());
-  print_next(finish, job, run_dir, job_argument, out);
 }
 
 }  // namespace downpour::chief

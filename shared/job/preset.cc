@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 
 #include "shared/base/object_scheme.h"
@@ -11,6 +10,7 @@
 #include "shared/job/losses.h"
 #include "shared/job/metric_names.h"
 #include "shared/job/nearest_name.h"
+#include "shared/job/preset_optimizers.h"
 #include "shared/job/presets.h"
 #include "shared/job/runs.h"
 #include "shared/job/validate.h"
@@ -78,13 +78,6 @@ Result<void> complete_data(DataSpec& data) {
   }
   sort_fields(data);
   return {};
-}
-
-/// Sets the optimizer, and keeps the schedule that the job gives.
-void set_optimizer(Job& job, const OptimizerSpec& optimizer) {
-  const ScheduleSpec schedule = job.optimizer.schedule;
-  job.optimizer = optimizer;
-  job.optimizer.schedule = schedule;
 }
 
 /// Returns a name for a preset's layer or output that no field has.
@@ -212,32 +205,6 @@ void set_output(const Job& job, const std::string& input, OutputSpec& output) {
   output.input = input;
 }
 
-/// Sets the optimizers of a network over embeddings, unless the job has one. Adam takes small steps
-/// from the start, which suits dense variables. FTRL and Adagrad suit keys: a key's steps depend
-/// only on the records that have it. `wide` may be empty.
-void set_optimizers(Job& job, const Inputs& inputs, const std::string& wide,
-                    const std::string& embedding) {
-  if (!job.model.options.own_optimizer) return;
-  set_optimizer(job, optimizer_defaults(OptimizerType::kAdam));
-  OptimizerSpec ftrl = optimizer_defaults(OptimizerType::kFtrl);
-  OptimizerSpec adagrad = optimizer_defaults(OptimizerType::kAdagrad);
-  ftrl.l2 = 1.0F;
-  adagrad.learning_rate = 0.02F;
-  if (!inputs.sparse.empty()) {
-    if (!wide.empty()) job.optimizer_rules.push_back({wide + "/weights", ftrl});
-    job.optimizer_rules.push_back({embedding + "/*", adagrad});
-  }
-  if (job.model.options.own_reduction) job.train.reduction = "sum";
-}
-
-/// Sets the optimizer of a linear model, unless the job has one. A weight's steps depend only on the
-/// records that have its key, and are large at first.
-void set_linear_optimizer(Job& job) {
-  if (!job.model.options.own_optimizer) return;
-  set_optimizer(job, optimizer_defaults(OptimizerType::kFtrl));
-  if (job.model.options.own_reduction) job.train.reduction = "sum";
-}
-
 Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
   if (options.bins > 0) add_piecewise(job, inputs);
@@ -260,7 +227,8 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   add_tower(job, tower, std::move(deep));
   job.model.layers.push_back({.name = logit, .type = "add", .inputs = summed});
   set_output(job, logit, output);
-  set_optimizers(job, inputs, wide, embedding);
+  set_network_optimizer(job, inputs.sparse.empty() ? "" : wide,
+                        inputs.sparse.empty() ? "" : embedding);
   return {};
 }
 
@@ -301,7 +269,7 @@ Result<void> dcn_v2(Job& job, Inputs inputs, OutputSpec& output) {
   add_tower(job, tower, read);
   job.model.layers.push_back({.name = logit, .type = "add", .inputs = {crossed, tower}});
   set_output(job, logit, output);
-  set_optimizers(job, inputs, "", embedding);
+  set_network_optimizer(job, "", inputs.sparse.empty() ? "" : embedding);
   return {};
 }
 
@@ -330,23 +298,8 @@ Result<void> dlrm(Job& job, Inputs inputs, OutputSpec& output) {
   job.model.layers.push_back({.name = dot, .type = "dot", .inputs = vectors, .dim = dim});
   add_tower(job, top, {vectors[0], dot});
   set_output(job, top, output);
-  set_optimizers(job, inputs, "", embedding);
+  set_network_optimizer(job, "", inputs.sparse.empty() ? "" : embedding);
   return {};
-}
-
-constexpr double kPairs = 50;  // in a record, if it is not known
-
-/// Sets the optimizer of a factorization machine. The noise of all pairs of keys in a record adds
-/// up. So the more pairs there are, the more its vectors are regularized: with enough of it they
-/// stay near 0 and a linear model remains, unless pairs help. FTRL compares `l2` with the sum of
-/// all gradients so far.
-void set_machine_optimizer(Job& job, const std::string& linear, double pairs) {
-  OptimizerSpec weights = optimizer_defaults(OptimizerType::kFtrl);
-  weights.l2 = 1.0F;
-  set_optimizer(job, weights);
-  job.optimizer.learning_rate = 0.2F;
-  job.optimizer.l2 = float(std::round(std::clamp(pairs / 2, 10.0, 1000.0)));
-  job.optimizer_rules = {{linear + "/*", weights}};
 }
 
 Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& output) {
@@ -364,10 +317,7 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
   const std::string logit = free_name(job.data, "logit");
   job.model.layers.push_back({.name = logit, .type = "add", .inputs = {linear, fm}});
   set_output(job, logit, output);
-  if (options.own_optimizer) {
-    set_machine_optimizer(job, linear, kPairs);
-    if (options.own_reduction) job.train.reduction = "sum";
-  }
+  if (options.own_optimizer) set_machine_optimizer(job, linear);
   return {};
 }
 

@@ -78,6 +78,7 @@ TEST_CASE(
     INFO(ended.err);
     REQUIRE(ended.status == 0);
     const Json done = summary(ended);
+    CHECK(done["linear_model"].is_null());  // only of a data file without a job
     check_balanced(done, 20000, 2);
     reached.push_back(auc(done));
   }
@@ -180,6 +181,10 @@ TEST_CASE("training a data file without a job stops early, and eval uses the bes
   const Json& evaluations = done["evaluations"];
   CHECK(done["stopped_early"] == true);
   CHECK(evaluations.size() == best + 5);
+  // The best constant of these records has a logloss near 0.6.
+  CHECK(done["linear_model"]["logloss"].get<double>() > 0.3);
+  CHECK(done["linear_model"]["logloss"].get<double>() < 1.2);
+  CHECK(done["linear_model"]["epochs"] >= 1);
   for (const Json& evaluation : evaluations) CHECK(loss(evaluation) >= loss(evaluations[best - 1]));
   // Evaluates the same records with the checkpoint of the best epoch.
   const Json again = summary(downpour(dir, with({"eval", dir / "few"}, kJson)));

@@ -103,7 +103,6 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   RunRequest request;
   request.console = console_options(flags.common);
   request.mode = mode;
-  request.job_argument = flags.run;
   auto job = eval_job(flags);
   if (!job) return report(job.error(), request.console);
   request.job = std::move(*job);

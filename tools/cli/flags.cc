@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "chief/runtime/job_setup.h"
+#include "shared/base/str.h"
 #include "shared/job/formats.h"
 #include "tools/cli/verbs.h"
 
@@ -90,13 +91,51 @@ chief::ConsoleOptions console_options(const CommonFlags& flags) {
   chief::ConsoleOptions options;
   options.format = flags.log_format == "json" ? chief::LogFormat::kJson : chief::LogFormat::kText;
   options.quiet = flags.quiet;
+  options.verbose = flags.verbose;
   options.terminal = isatty(STDERR_FILENO) != 0 && !dumb;
   options.color = flags.color == "always" || (flags.color == "auto" && !set("NO_COLOR") &&
                                               (options.terminal || set("CLICOLOR_FORCE")));
+  const bool out_terminal = isatty(STDOUT_FILENO) != 0 && !dumb;
+  options.out_color =
+      options.color && (out_terminal || flags.color == "always" || set("CLICOLOR_FORCE"));
   winsize size{};
   if (options.terminal && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     options.columns = size.ws_col;
+  if (out_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+    options.out_columns = size.ws_col;
   return options;
+}
+
+namespace {
+
+/// Returns an argument as a shell reads it.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+chief::GivenCommand given_command(const std::string& job, const CommonFlags& flags) {
+  chief::GivenCommand command{.text = "downpour train " + shell_word(job), .length = ""};
+  const auto add = [](std::string& to, const char* flag, const std::string& value) {
+    if (!value.empty()) to += str(" ", flag, " ", shell_word(value));
+  };
+  for (const std::string& text : flags.set) add(command.text, "--set", text);
+  add(command.text, "--target", flags.target);
+  add(command.text, "--seed", flags.seed);
+  add(command.text, "--ps", flags.ps);
+  add(command.text, "--workers", flags.workers);
+  add(command.text, "--input-workers", flags.input_workers);
+  add(command.text, "--threads", flags.threads);
+  add(command.text, "--transport", flags.transport);
+  add(command.length, "--epochs", flags.epochs);
+  add(command.length, "--steps", flags.steps);
+  return command;
 }
 
 Result<std::vector<Override>> overrides_of(const CommonFlags& flags) {

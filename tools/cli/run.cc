@@ -14,6 +14,7 @@
 #include "chief/runtime/classes.h"
 #include "chief/runtime/history_file.h"
 #include "chief/runtime/learn.h"
+#include "chief/runtime/report_text.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
 #include "chief/runtime/warm_start.h"
@@ -130,6 +131,23 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
             config.resume->sealed_epochs, ": ", chief::best_text(config.job), " of the run");
   }
   return info;
+}
+
+/// Trains a linear model for comparison after a training, for a fifth of its time.
+std::optional<chief::LinearBaseline> compare(const RunRequest& request, const chief::Finish& finish,
+                                             chief::Console& console,
+                                             const std::function<bool()>& stop) {
+  constexpr int64_t kLeast = kSecond, kNoticed = 5 * kSecond;
+  const chief::JobSummary& s = finish.summary;
+  if (!request.baseline || finish.code != 0 || s.already_finished || s.evaluations.empty())
+    return std::nullopt;
+  const int64_t limit_ns = std::max(kLeast, s.train_ns / 5);
+  if (limit_ns >= kNoticed) {
+    console.show(chief::Notice{chief::NoticeLevel::kInfo,
+                               str("trains a linear model for comparison, for at most ",
+                                   chief::human_time(chief::seconds_of(limit_ns)))});
+  }
+  return request.baseline(limit_ns, stop);
 }
 
 }  // namespace
@@ -304,7 +322,8 @@ int run_job(RunRequest request) {
   cluster.expect_end();
   chief::Finish finish = chief.finish();
   finish.summary.restarts = cluster.restarts();
-  console.finish(finish, job.run_dir, request.job_argument);
+  const auto linear = compare(request, finish, console, [&] { return signals.signal() != 0; });
+  console.finish(finish, {job.run_dir, request.command, linear});
   if (finish.error) report(located(*finish.error, request.origins), request.console);
   const int code = finish.code;
   transport->shutdown(kLingerNs);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,13 @@
 namespace downpour::tools {
 
 struct RunRequest {
-  Job job;                   // complete
-  Origins origins;           // for messages and --dry-run
-  std::string job_argument;  // the job as named by the user
+  Job job;          // complete
+  Origins origins;  // for messages and --dry-run
+  chief::GivenCommand command;
+  /// Trains a linear model for comparison, for at most `limit_ns`, unless `stop` returns true.
+  std::function<std::optional<chief::LinearBaseline>(int64_t limit_ns,
+                                                     const std::function<bool()>& stop)>
+      baseline;
   wire::Purpose mode = wire::Purpose::kTrain;
   bool fresh = false;
   bool takeover = false;  // take over a run folder whose chief hangs

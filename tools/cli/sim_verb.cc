@@ -332,7 +332,9 @@ int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::F
     return exit_code(ErrorCode::kBug);
   }
   if (options.console != nullptr && outcome.finish)
-    console.finish(*outcome.finish, simulator.plan().job.run_dir, flags.job);
+    console.finish(*outcome.finish, {.run_dir = simulator.plan().job.run_dir,
+                                     .command = {"downpour train " + flags.job, ""},
+                                     .linear = std::nullopt});
   print_summary(outcome, options.storage == nullptr);
   return 0;
 }

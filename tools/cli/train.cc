@@ -2,6 +2,7 @@
 
 #include "chief/runtime/job_setup.h"
 #include "shared/env/signals.h"
+#include "tools/cli/linear_baseline.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
 
@@ -28,11 +29,16 @@ int train(const TrainFlags& flags) {
   if (!given) return report(given.error(), request.console);
   if (!given->sniffed.empty() && !request.console.quiet)
     std::fprintf(stderr, "data: %s\n", given->sniffed.c_str());
+  if (given->from_data_file) {
+    request.baseline = [&, job = given->loaded.job](int64_t limit_ns, const auto& stop) {
+      return linear_baseline(flags.job, job, *overrides, limit_ns, stop);
+    };
+  }
   request.job = std::move(given->loaded.job);
   request.origins = std::move(given->loaded.origins);
   request.lock = std::move(given->lock);
   request.notes = std::move(given->notes);
-  request.job_argument = flags.job;
+  request.command = given_command(flags.job, flags.common);
   request.fresh = flags.fresh;
   request.takeover = flags.takeover;
   request.dry_run = flags.dry_run;
@@ -58,6 +64,9 @@ void add_train(CLI::App& app, int& status) {
                  "Print the effective job, the shards and the memory per ps, and exit");
   add_job_flags(*verb, flags->common);
   add_output_flags(*verb, flags->common);
+  verb->add_flag("--verbose", flags->common.verbose,
+                 "Print also how the workers spent their time, and moves of partitions")
+      ->group("Output");
   verb->footer(
       "Examples:\n  downpour train clicks.libsvm                     train a default model on a "
       "file\n  downpour train job.toml                          train in one process\n  downpour "

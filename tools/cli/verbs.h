@@ -16,6 +16,7 @@ struct CommonFlags {
   std::string log_format = "text";
   std::string color = "auto";
   bool quiet = false;
+  bool verbose = false;
   std::vector<std::string> set;
   // Short forms of --set; empty: not given.
   std::string ps, workers, input_workers, threads, transport, epochs, steps, seed, target;
@@ -31,6 +32,10 @@ void add_data_set_flag(CLI::App& app, CommonFlags& flags);
 /// Returns the output options that follow from the terminal, NO_COLOR, CLICOLOR_FORCE, TERM and the
 /// flags.
 chief::ConsoleOptions console_options(const CommonFlags& flags);
+
+/// Returns the `downpour train` command that the user gave: the job or data file, and the flags of
+/// add_job_flags().
+chief::GivenCommand given_command(const std::string& job, const CommonFlags& flags);
 
 /// Returns the overrides in the order in which they apply: environment, --set, short flags. A later
 /// override of a key replaces an earlier one.

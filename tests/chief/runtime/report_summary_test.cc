@@ -1,0 +1,143 @@
+// The summary that ends a run.
+#include "chief/runtime/report_summary.h"
+
+#include <cstdlib>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+namespace downpour::chief {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+OutputMetrics metrics(double loss_sum) {
+  OutputMetrics output;
+  output.sums.weight = 4;
+  output.sums.loss = loss_sum;
+  output.sums.label = 1;
+  output.sums.label_squared = 1;
+  return output;
+}
+
+/// Two epochs with an evaluation each, of which the first one is the better.
+Finish trained(double best_loss_sum = 2) {
+  Finish finish;
+  JobSummary& s = finish.summary;
+  s.epochs_wanted = s.epochs_sealed = 2;
+  for (uint32_t e = 0; e < 2; ++e) {
+    EpochAccount account;
+    account.epoch = e;
+    account.counts = {.read = 40, .applied = 36, .filtered = 4};
+    s.epochs.push_back(account);
+    Evaluation evaluation;
+    evaluation.epochs_trained = e + 1;
+    evaluation.counts.applied = 4;
+    evaluation.outputs = {metrics(best_loss_sum + e)};
+    s.evaluations.push_back(evaluation);
+  }
+  s.checkpoint_folder = "/runs/x/checkpoint-1.2";
+  s.best_epochs = 1;
+  s.best_checkpoint = {1, 1};
+  s.partitions_moved = 3;
+  ProcessPeak worker;
+  worker.role = wire::Role::kWorker;
+  worker.work.compute_ns = 1;
+  s.processes = {worker};
+  return finish;
+}
+
+std::string summary(const Finish& finish, SummaryOptions options = {},
+                    const std::optional<LinearBaseline>& linear = std::nullopt) {
+  Job job;
+  job.data.fields = {{.name = "y"}};
+  job.model.outputs = {{.name = "o", .loss = "logistic", .target = "y", .metrics = {"logloss"}}};
+  char* text = nullptr;
+  size_t size = 0;
+  options.out = open_memstream(&text, &size);
+  print_summary(finish, job, {},
+                {"/runs/x", {"downpour train x.toml --ps 2", " --epochs 2"}, linear}, options);
+  std::fclose(options.out);
+  std::string printed(text, size);
+  std::free(text);
+  return printed;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("the summary begins with the result of the best epoch and the next commands",
+          "[chief][report]") {
+  const std::vector<std::string> lines = lines_of(summary(trained()));
+  REQUIRE(lines.size() > 5);
+  CHECK(lines[0] == "result  logloss 0.5000  (best constant: logloss 0.5623)");
+  CHECK(lines[1] ==
+        "        on 4 records of the evaluation data, after epoch 1 of 2, which has the lowest "
+        "evaluation loss");
+  CHECK(lines[2] == "        eval and predict use its checkpoint, 1.1");
+  CHECK(lines[3] == "model   /runs/x");
+  CHECK(lines[4] == "next    evaluate: downpour eval /runs/x --data FILE");
+  CHECK(lines[5] == "        or train 2 more epochs: downpour train x.toml --ps 2 --epochs 4");
+
+  Finish stopped = trained();
+  stopped.summary.stopped_early = true;
+  CHECK_THAT(summary(stopped), Contains("stopped after epoch 2: the evaluation loss has not"));
+  CHECK_THAT(summary(stopped), Contains("--ps 2 --epochs 2 --set eval.early_stop.patience="));
+  Finish signal = trained();
+  signal.code = 143;
+  CHECK_THAT(summary(signal), Contains("next    resume with the same command: downpour train "
+                                       "x.toml --ps 2 --epochs 2\n"));
+  Finish unmeasured = trained();
+  unmeasured.summary.evaluations.clear();
+  CHECK_THAT(summary(unmeasured), StartsWith("result  loss "));
+  CHECK_THAT(summary(unmeasured), Contains("there are no evaluation data"));
+}
+
+TEST_CASE("the summary warns of a model that is worse than a constant", "[chief][report]") {
+  CHECK_THAT(summary(trained()), !Contains("warning"));
+  const std::string poor = summary(trained(4), {.color = true});
+  CHECK_THAT(poor, Contains("\033[33mwarning: output o predicts worse than a constant: its logloss "
+                            "is 1.0000, that of the best constant is 0.5623"));
+}
+
+TEST_CASE("the summary compares the model with a linear one", "[chief][report]") {
+  CHECK_THAT(summary(trained(), {}, LinearBaseline{0.55, 3}),
+             Contains("\n        a linear model has logloss 0.5500 after 3 epochs\n"));
+  CHECK_THAT(
+      summary(trained(), {}, LinearBaseline{0.45, 1}),
+      Contains("\nwarning: a linear model has logloss 0.4500 after 1 epoch, which is better: "
+               "use it, --set model.preset=logistic_regression\n"));
+}
+
+TEST_CASE("the summary fits the terminal, with colors only on request", "[chief][report]") {
+  for (const uint32_t columns : {60U, 80U, 120U}) {
+    CAPTURE(columns);
+    const std::string text = summary(trained(), {.columns = columns});
+    CHECK_THAT(text, !Contains("\033"));
+    for (const std::string& line : lines_of(text)) {
+      CAPTURE(line);
+      const bool command = line.find("downpour ") != std::string::npos;  // is not wrapped
+      const bool row = line.starts_with(" ") && line.find("best constant") != std::string::npos;
+      CHECK((line.size() <= columns || command || row));
+    }
+    CHECK_THAT(text, Contains("account read 80 = applied 72 + filtered 8 + skipped 0"));
+  }
+  const std::string colored = summary(trained(), {.color = true});
+  CHECK_THAT(colored, StartsWith("\033[1mresult"));
+  CHECK_THAT(colored, Contains("  best\033[0m\n"));
+}
+
+TEST_CASE("the summary has the workers' time and moves of partitions with --verbose",
+          "[chief][report]") {
+  CHECK_THAT(summary(trained()), !Contains("time    workers") && !Contains("moves   3"));
+  CHECK_THAT(summary(trained(), {.verbose = true}),
+             Contains("time    workers spent 100 % computing") && Contains("moves   3 partitions"));
+}
+
+}  // namespace
+}  // namespace downpour::chief
