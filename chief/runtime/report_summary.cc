@@ -127,6 +127,11 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
                   "evaluation data (eval.holdout, eval.source)"),
               kBold);
   }
+  constexpr uint64_t kFewRecords = 100;
+  if (kept != nullptr && kept->counts.applied < kFewRecords)
+    page.row(str("warning: the evaluation data have only ", kept->counts.applied,
+                 " records, so these metrics say little about other data"),
+             kYellow);
   if (kept != nullptr && linear) {
     const char* const name = loss_name(job.model.outputs[0]);
     const double loss = compute_metric(name, kept->outputs[0]).value;

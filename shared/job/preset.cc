@@ -425,6 +425,7 @@ Result<void> expand_preset(Job& job) {
 }
 
 constexpr uint64_t kManyRecords = 1'000'000;
+constexpr uint64_t kFewRecords = 2'000;  // an epoch of large batches would have too few steps
 
 /// Sets the model and the training of a regression. With a squared loss, further reductions of
 /// the learning rate keep helping, and a larger model pays off than with a logistic loss on as many
@@ -535,6 +536,8 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     options.own_optimizer = true;
     job.train.reduction = "sum";
   }
+  if (facts.records_estimated > 0 && facts.records_estimated <= kFewRecords)
+    job.train.batch_size = 32;
   // Early stopping usually ends the training before.
   job.train.epochs = facts.records_estimated > kManyRecords ? 5 : 40;
   // Files are often sorted by label, user or time. A compressed file can't be read at many places,

@@ -27,6 +27,10 @@ constexpr std::string_view kUnnamed = "unnamed: ";
 constexpr std::array kTimeWords = {"timestamp", "datetime", "date", "time", "ts"};
 // Last words of the names of targets that are numbers, also if all of them are small integers.
 constexpr std::array kNumberWords = {"rating", "ratings", "stars", "score", "count", "price"};
+// Last words of the names of targets whose integers are classes, also if there are many of them.
+constexpr std::array kClassWords = {"label", "labels", "target", "class",   "y",
+                                    "type",  "kind",   "digit",  "category"};
+constexpr uint32_t kNumberedClassesMax = 10;  // of a target with another name
 
 constexpr double kEarliestTime = 1e7;  // 19990101 as a number, or 1970 in seconds
 
@@ -232,7 +236,9 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
   uint32_t classes = 2;
   if (column.is_numeric()) {
     classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
-    if (classes > 2 && ends_in(target.name, kNumberWords)) classes = 0;
+    const bool counts = ends_in(target.name, kNumberWords) ||
+                        (classes > kNumberedClassesMax && !ends_in(target.name, kClassWords));
+    if (classes > 2 && counts) classes = 0;
     if (classified || (target.loss.empty() && classes > 2)) field.type = FieldType::kInt64;
   } else if (!column.texts.empty()) {
     field.type = FieldType::kString;

@@ -22,7 +22,7 @@ OutputMetrics metrics(double loss_sum) {
 }
 
 /// Two epochs with an evaluation each, of which the first one is the better.
-Finish trained(double best_loss_sum = 2) {
+Finish trained(double best_loss_sum = 2, uint64_t records = 100) {
   Finish finish;
   JobSummary& s = finish.summary;
   s.epochs_wanted = s.epochs_sealed = 2;
@@ -33,7 +33,7 @@ Finish trained(double best_loss_sum = 2) {
     s.epochs.push_back(account);
     Evaluation evaluation;
     evaluation.epochs_trained = e + 1;
-    evaluation.counts.applied = 4;
+    evaluation.counts.applied = records;
     evaluation.outputs = {metrics(best_loss_sum + e)};
     s.evaluations.push_back(evaluation);
   }
@@ -77,7 +77,7 @@ TEST_CASE("the summary begins with the result of the best epoch and the next com
   REQUIRE(lines.size() > 5);
   CHECK(lines[0] == "result  logloss 0.5000  (best constant: logloss 0.5623)");
   CHECK(lines[1] ==
-        "        on 4 records of the evaluation data, after epoch 1 of 2, which has the lowest "
+        "        on 100 records of the evaluation data, after epoch 1 of 2, which has the lowest "
         "evaluation loss");
   CHECK(lines[2] == "        eval and predict use its checkpoint, 1.1");
   CHECK(lines[3] == "model   /runs/x");
@@ -100,6 +100,8 @@ TEST_CASE("the summary begins with the result of the best epoch and the next com
 
 TEST_CASE("the summary warns of a model that is worse than a constant", "[chief][report]") {
   CHECK_THAT(summary(trained()), !Contains("warning"));
+  CHECK_THAT(summary(trained(2, 99)),
+             Contains("\nwarning: the evaluation data have only 99 records, so these metrics say"));
   const std::string poor = summary(trained(4), {.color = true});
   CHECK_THAT(poor, Contains("\033[33mwarning: output o predicts worse than a constant: its logloss "
                             "is 1.0000, that of the best constant is 0.5623"));

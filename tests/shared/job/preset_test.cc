@@ -447,6 +447,12 @@ TEST_CASE("the model for a file without a job depends on the file's contents", "
   CHECK(libsvm.train.epochs == 40);
   CHECK(libsvm.data.interleave.cycle == 1);  // the file is compressed
 
+  for (const auto& [records, batch] : {std::pair{2'000U, 32U}, {2'001U, 256U}}) {
+    FileFacts facts = facts_of(DataFormat::kLibsvm, 2);
+    facts.records_estimated = records;
+    CHECK(job_for_file(facts, "/home").train.batch_size == batch);
+  }
+
   FileFacts sparse = facts_of(DataFormat::kLibsvm, 2);
   sparse.pairs_per_record = 700;
   CHECK(job_for_file(sparse, "/home").optimizer.l2 == 350);

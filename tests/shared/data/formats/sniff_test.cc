@@ -318,6 +318,15 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
   });
   for (const char* name : {"c1", "Unnamed: 0", "rownames"}) CHECK_FALSE(has(frame, name));
   CHECK(has(frame, "x"));
+  // Many integers are classes only under a name of classes.
+  const auto classes_with = [&](const char* name, int values) {
+    return facts_of(std::string("x,") + name, [&](int i) { return str(i % 7, ",", i % values); })
+        .classes;
+  };
+  CHECK(classes_with("units", 10) == 10);
+  CHECK(classes_with("units", 11) == 0);
+  CHECK(classes_with("class", 11) == 11);
+  CHECK(classes_with("item_category", 20) == 20);
   // Members of JSON objects; a list is never left out.
   std::string lines;
   for (int i = 0; i < 200; ++i) {
