@@ -26,6 +26,11 @@ bool gives_pieces(const Job& job) {
 
 namespace {
 
+constexpr const char* kModelHint =
+    "set model.preset = \"wide_deep\", for example, or model.layers; downpour init DATAFILE writes "
+    "a "
+    "job with a model";
+
 Result<void> check_classes(const FieldSpec& field, const std::string& where) {
   if (field.classes.empty()) return {};
   const std::string key = where + ".classes";
@@ -539,8 +544,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     DP_TRY_VOID(check_schedules(job));
     DP_TRY_VOID(check_eval(job));
     if (model.preset.empty() && model.layers.empty()) {
-      return wrong("the job has no model", "model",
-                   "set model.preset = \"wide_deep\", for example, or model.layers", "DP-2107");
+      return wrong("the job has no model", "model", kModelHint, "DP-2107");
     }
     PresetOptions options = model.options;
     options.own_optimizer = options.own_reduction = false;
@@ -572,8 +576,7 @@ Result<void> validate(const Job& job) {
   }
   DP_TRY_VOID(check_fields(job.data));
   if (job.model.layers.empty()) {
-    return wrong("the model has no layers", "model.layers",
-                 "set model.preset = \"wide_deep\", for example, or model.layers", "DP-2107");
+    return wrong("the model has no layers", "model.layers", kModelHint, "DP-2107");
   }
   DP_TRY_VOID(validate_model(job));
   DP_TRY_VOID(check_rules(job));
