@@ -1,65 +1,13 @@
 #include "worker/runtime/compute_pool.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <utility>
+
+#include "worker/runtime/step_frames.h"
 
 namespace downpour::worker {
 namespace {
-
-// A frame of floats to fill, and the Bytes that will carry it.
-struct Frame {
-  std::shared_ptr<float[]> floats;
-  Bytes bytes;
-};
-
-Frame make_frame(uint64_t bytes) {
-  Frame frame;
-  frame.floats = std::shared_ptr<float[]>(new float[bytes / sizeof(float) + 1]);
-  frame.bytes = Bytes(std::shared_ptr<const void>(frame.floats, frame.floats.get()),
-                      frame.floats.get(), bytes);
-  return frame;
-}
-
-std::vector<size_t> first_variables(const std::vector<TableSpec>& tables) {
-  std::vector<size_t> first;
-  size_t v = 0;
-  for (const TableSpec& table : tables) {
-    first.push_back(v);
-    v += table.table_variables.size();
-  }
-  first.push_back(v);
-  return first;
-}
-
-// Returns where the rows of a run begin in the variable's own memory.
-uint64_t floats_before(const TableSpec& table, const PullPlan& plan, TableId id,
-                       uint32_t table_variable, uint32_t key_begin) {
-  if (table.kind == TableKind::kEmbedding)
-    return uint64_t(key_begin) * table.table_variables[table_variable].dim;
-  return uint64_t(plan.dense_blocks[raw(id)][key_begin]) * kDenseBlockFloats;
-}
-
-// Calls `copy` for each copy between the frame of a message and the variables' own memory. Dense
-// blocks are copied one by one, because a message may hold any of them.
-template <typename CopyRun>
-void for_each_copy(const std::vector<TableSpec>& tables, const std::vector<size_t>& first,
-                   const PullPlan& plan, const PartMessage& message, CopyRun&& copy) {
-  for_each_run(
-      tables, plan, message,
-      [&](TableId id, uint32_t m, uint64_t at, uint32_t begin, uint32_t count, uint64_t floats) {
-        const TableSpec& table = tables[raw(id)];
-        if (table.kind == TableKind::kEmbedding)
-          return copy(first[raw(id)] + m, floats_before(table, plan, id, m, begin), at, floats);
-        for (uint32_t k = begin; k < begin + count; ++k) {
-          const uint32_t block = table.row_floats(m, plan.dense_blocks[raw(id)][k]);
-          copy(first[raw(id)] + m, floats_before(table, plan, id, m, k), at, uint64_t(block));
-          at += block;
-        }
-      });
-}
 
 /// Returns which loss or gradient was not finite and, if they are the cause, which pulled values.
 /// Empty if all losses and gradients are finite.
@@ -94,25 +42,24 @@ std::string why_not_finite(const model::Graph& graph, const Batch& batch,
 }
 
 /// Gives each variable memory of its own in `scratch`, and makes its view.
-void lay_out_scratch(const std::vector<TableSpec>& tables, const std::vector<size_t>& first,
-                     const Batch& batch, bool train, StepScratch& scratch,
-                     std::vector<model::VariableView>& views) {
+void lay_out_scratch(const std::vector<TableSpec>& tables, const Batch& batch, bool train,
+                     StepScratch& scratch, std::vector<model::VariableView>& views) {
   scratch.values.resize(views.size());
   scratch.gradients.resize(views.size());
-  for (size_t t = 0; t < tables.size(); ++t) {
-    uint64_t keys = 0;
-    for (const TableKeys& table : batch.tables)
-      if (raw(table.table) == t) keys = table.keys.size();
-    for (size_t m = 0; m < tables[t].table_variables.size(); ++m) {
-      const uint64_t floats = tables[t].kind == TableKind::kEmbedding
-                                  ? keys * tables[t].table_variables[m].dim
-                                  : tables[t].table_variables[m].elements();
-      scratch.values[first[t] + m].resize(floats);
-      if (train) scratch.gradients[first[t] + m].resize(floats);
-      views[first[t] + m] = {scratch.values[first[t] + m].data(),
-                             train ? scratch.gradients[first[t] + m].data() : nullptr};
-    }
+  const std::vector<uint64_t> floats = variable_floats(tables, batch);
+  for (size_t v = 0; v < views.size(); ++v) {
+    scratch.values[v].resize(floats[v]);
+    if (train) scratch.gradients[v].resize(floats[v]);
+    views[v] = {scratch.values[v].data(), train ? scratch.gradients[v].data() : nullptr};
   }
+}
+
+/// Returns the memory of each variable.
+template <typename Float>
+std::vector<Float*> starts_of(std::vector<std::vector<float>>& variables) {
+  std::vector<Float*> starts;
+  for (std::vector<float>& variable : variables) starts.push_back(variable.data());
+  return starts;
 }
 
 /// Evaluates or predicts a batch.
@@ -132,16 +79,6 @@ void predict(const model::Graph& graph, const PreparedBatch& prepared,
 }
 
 }  // namespace
-
-bool all_finite(const float* values, size_t count) {
-  // Finds the largest magnitude as an integer. A value that is not finite has all exponent bits
-  // set.
-  uint32_t largest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffU);
-  }
-  return largest < 0x7f800000U;
-}
 
 Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compute,
                   StepScratch& scratch, int threads) {
@@ -167,15 +104,8 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
           views[first[raw(id)] + m] = {values + at, train ? frames[0].floats.get() + at : nullptr};
         });
   } else {
-    lay_out_scratch(tables, first, prepared.batch, train, scratch, views);
-    for (size_t i = 0; i < plan.messages.size(); ++i) {
-      for_each_copy(tables, first, plan, plan.messages[i],
-                    [&](size_t v, uint64_t to, uint64_t at, uint64_t floats) {
-                      std::memcpy(scratch.values[v].data() + to,
-                                  compute.values[i].data() + at * sizeof(float),
-                                  floats * sizeof(float));
-                    });
-    }
+    lay_out_scratch(tables, prepared.batch, train, scratch, views);
+    gather(tables, plan, compute.values, starts_of<float>(scratch.values));
   }
 
   Computed computed{.slot = compute.slot, .not_finite = {}};
@@ -189,14 +119,8 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
       const bool want_auc = prepared.batch.id.batch % 8 == 0;
       graph.train(prepared.batch, views, *scratch.workspace, threads, want_auc, computed.metrics);
     }
+    if (!in_place) scatter(tables, plan, starts_of<const float>(scratch.gradients), frames);
     for (size_t i = 0; i < plan.messages.size(); ++i) {
-      if (!in_place) {
-        for_each_copy(tables, first, plan, plan.messages[i],
-                      [&](size_t v, uint64_t from, uint64_t at, uint64_t floats) {
-                        std::memcpy(frames[i].floats.get() + at, scratch.gradients[v].data() + from,
-                                    floats * sizeof(float));
-                      });
-      }
       if (!all_finite(frames[i].floats.get(), frames[i].bytes.size() / sizeof(float))) {
         computed.not_finite = "a gradient is not finite";
       }

@@ -49,9 +49,6 @@ struct StepScratch {
   LocalRound round;
 };
 
-/// Whether all values are finite.
-bool all_finite(const float* values, size_t count);
-
 /// Runs one batch through the model: gathers the pulled frames, computes, and cuts the gradients
 /// into frames again. With a single message nothing is copied. In mode "local" the batch has the
 /// records of a round, and its changes take the place of gradients (LocalRound).
