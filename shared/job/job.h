@@ -235,7 +235,18 @@ struct OutputSpec {
   Learned offset{0.0F}, scale{1.0F};
   float delta = 1.0F;     // huber: as a multiple of scale
   float quantile = 0.5F;  // quantile
+  uint32_t width = 0;     // model.variables: columns of the predictions; 0: those of the target
   bool operator==(const OutputSpec&) const = default;
+};
+
+/// A variable of a model without layers. A program computes its gradients (tools/client).
+struct ModelVariable {
+  std::string name;
+  std::vector<std::string> fields;  // whose keys have a row; empty: a dense variable
+  uint32_t dim = 0;                 // floats of a row
+  std::vector<uint32_t> shape;      // of a dense variable
+  std::optional<InitSpec> init;     // none: the default of rows, of kernels, or zero
+  bool operator==(const ModelVariable&) const = default;
 };
 
 /// The options of a preset. complete_job() expands them to layers and outputs and clears them.
@@ -261,7 +272,10 @@ struct ModelSpec {
   std::string preset;  // as written; after complete_job() `layers` and `outputs` are its expansion
   PresetOptions options;  // cleared by complete_job()
   std::vector<LayerSpec> layers;
+  std::vector<ModelVariable> variables;  // in place of layers
   std::vector<OutputSpec> outputs;
+  /// Returns whether a program outside of Downpour computes the model.
+  bool is_custom() const { return !variables.empty(); }
   bool operator==(const ModelSpec&) const = default;
 };
 

@@ -204,12 +204,23 @@ void visit_output(V& v, T& t) {
   if (V::kReads || t.offset != Learned{0.0F}) v.learned("offset", t.offset, Range{-3e38});
   if (V::kReads || t.scale != Learned{1.0F}) v.learned("scale", t.scale, kPositive);
   visit_loss_option(v, t);
+  if (V::kReads || t.width > 0) v.number("width", t.width, 1, 65536);
+}
+
+template <typename V, typename T>
+void visit_model_variable(V& v, T& t) {
+  v.text("name", t.name);
+  v.strings("fields", t.fields, true);
+  if (V::kReads || t.dim > 0) v.number("dim", t.dim, 1, 4096);
+  v.counts("shape", t.shape);
+  v.init("init", t.init);
 }
 
 template <typename V, typename T>
 void visit_model(V& v, T& t) {
   v.choice("preset", t.preset, std::span(kPresetNames), std::span(kUnavailablePresets));
-  if (V::kReads || t.layers.empty()) {  // in a complete job the layers hold everything
+  if (V::kReads ||
+      (t.layers.empty() && t.variables.empty())) {  // in a complete job the layers hold everything
     v.strings("inputs", t.options.inputs, true);
     v.text("target", t.options.target);
     v.text("weights", t.options.weights);
@@ -224,6 +235,8 @@ void visit_model(V& v, T& t) {
     v.optional_learned("scale", t.options.scale, kPositive);
   }
   v.tables("layers", t.layers, [](auto& inner, auto& layer) { visit_layer(inner, layer); });
+  v.tables("variables", t.variables,
+           [](auto& inner, auto& variable) { visit_model_variable(inner, variable); });
   v.tables("outputs", t.outputs, [](auto& inner, auto& output) { visit_output(inner, output); });
 }
 

@@ -459,6 +459,12 @@ Result<void> complete_job(Job& job) {
       return std::move(done).error();
     }
   }
+  for (size_t i = 0; i < job.model.variables.size(); ++i) {
+    if (auto done = expand_runs(job.model.variables[i].fields, job.data.columns); !done) {
+      done.error().where = str("model.variables[", i, "].fields");
+      return std::move(done).error();
+    }
+  }
   for (OutputSpec& output : job.model.outputs) {
     if (output.metrics.empty())
       output.metrics =

@@ -543,16 +543,17 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     DP_TRY_VOID(check_rules(job));
     DP_TRY_VOID(check_schedules(job));
     DP_TRY_VOID(check_eval(job));
-    if (model.preset.empty() && model.layers.empty()) {
+    if (model.preset.empty() && model.layers.empty() && !model.is_custom()) {
       return wrong("the job has no model", "model", kModelHint, "DP-2107");
     }
+    DP_TRY_VOID(check_custom(job));
     PresetOptions options = model.options;
     options.own_optimizer = options.own_reduction = false;
     if (!model.layers.empty() && options != PresetOptions{}) {
       return wrong("options of a preset can't be combined with `layers`", "model.layers",
                    "keep either the preset with its options, or the layers");
     }
-    if (model.layers.empty() && !model.outputs.empty()) {
+    if (model.layers.empty() && !model.is_custom() && !model.outputs.empty()) {
       return wrong("a preset can't be combined with `outputs`", "model.outputs",
                    "write model.layers too (--dry-run prints the layers of the preset)");
     }
@@ -575,7 +576,8 @@ Result<void> validate(const Job& job) {
                  "DP-2107");
   }
   DP_TRY_VOID(check_fields(job.data));
-  if (job.model.layers.empty()) {
+  DP_TRY_VOID(check_custom(job));
+  if (job.model.layers.empty() && !job.model.is_custom()) {
     return wrong("the model has no layers", "model.layers", kModelHint, "DP-2107");
   }
   DP_TRY_VOID(validate_model(job));

@@ -115,6 +115,43 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
   return {};
 }
 
+/// Checks a variable of a model without layers.
+Result<void> check_variable(const Job& job, const ModelVariable& variable, const std::string& where,
+                            const Names& names) {
+  if (!can_be_named(variable.name) || variable.name.find('*') != std::string::npos) {
+    return wrong(str("a variable can't have the name `", variable.name, "`"), where + ".name",
+                 "for example name = \"user\"");
+  }
+  if (variable.fields.empty() == variable.shape.empty()) {
+    return wrong(str("variable `", variable.name, "` needs either fields or a shape"), where,
+                 "set fields = [\"user_id\"] and dim = 16 for rows under keys, or shape = [64, 32]",
+                 "DP-2107");
+  }
+  if (variable.fields.empty() != (variable.dim == 0)) {
+    return variable.dim == 0
+               ? wrong(str("variable `", variable.name, "` has no dim"), where + ".dim",
+                       "for example dim = 16", "DP-2107")
+               : wrong(str("variable `", variable.name, "` has a shape and a dim"), where + ".dim",
+                       "remove dim: it is the length of the rows of keys");
+  }
+  for (const std::string& name : variable.fields) {
+    const FieldSpec* field = job.data.find_field(name);
+    if (field == nullptr) return unknown_name("field", name, where + ".fields", names.fields);
+    if (!is_sparse(*field)) {
+      return wrong(
+          str("variable `", variable.name, "` has rows for keys, and `", name, "` gives numbers"),
+          where + ".fields",
+          "use a string field, or an int64 field with { op = \"identity\" } or \"hash\"; "
+          "the program reads numbers from the batch");
+    }
+  }
+  if (const std::string* name = first_repeated(variable.fields)) {
+    return wrong(str("variable `", variable.name, "` lists `", *name, "` twice"), where + ".fields",
+                 "list each field once", "DP-2108");
+  }
+  return {};
+}
+
 /// Checks that names are unique. Layers, outputs and fields share one namespace. Exception: an
 /// output may have the name of its own layer.
 Result<void> check_clashes(const Job& job, const Names& names) {
@@ -150,7 +187,15 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
                  "DP-2107");
   }
   const LossInfo& loss = *find_loss(output.loss);  // the reader knows all names
-  if (!contains(names.layers, output.input)) {
+  if (job.model.is_custom() && !output.input.empty()) {
+    return wrong(str("output `", output.name, "` has an input, but the model has no layers"),
+                 where + ".input", "remove it: the program gives the predictions of the output");
+  }
+  if (!job.model.is_custom() && output.width > 0) {
+    return wrong(str("output `", output.name, "` has a width, but its layer has one already"),
+                 where + ".width", "remove it; it is for models with model.variables");
+  }
+  if (!job.model.is_custom() && !contains(names.layers, output.input)) {
     return unknown_name("layer", output.input, where + ".input", names.layers);
   }
   if (output.scale != Learned{1.0F} && !loss.has_scale) {
@@ -195,12 +240,40 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
 
 }  // namespace
 
+Result<void> check_custom(const Job& job) {
+  const ModelSpec& model = job.model;
+  if (!model.is_custom()) return {};
+  PresetOptions options = model.options;
+  options.own_optimizer = options.own_reduction = false;
+  if (!model.preset.empty() || !model.layers.empty() || options != PresetOptions{}) {
+    return wrong("`variables` can't be combined with layers, a preset or its options",
+                 "model.variables",
+                 "keep either the variables, whose gradients a program computes, or the layers");
+  }
+  const ModeTraits& mode = traits_of(job.train.mode);
+  if (mode.has_rounds || mode.has_groups) {
+    return wrong(str("mode \"", mode.name, "\" needs a model of layers"), "train.mode",
+                 "set train.mode = \"async\", \"bounded\" or \"sync\" for model.variables");
+  }
+  return {};
+}
+
 Result<void> validate_model(const Job& job) {
   Names names;
   for (const FieldSpec& field : job.data.fields) names.fields.push_back(field.name);
   for (size_t i = 0; i < job.model.layers.size(); ++i) {
     DP_TRY_VOID(check_layer(job, job.model.layers[i], str("model.layers[", i, "]"), names));
     names.layers.push_back(job.model.layers[i].name);
+  }
+  std::vector<std::string> variables;
+  for (size_t i = 0; i < job.model.variables.size(); ++i) {
+    const ModelVariable& variable = job.model.variables[i];
+    DP_TRY_VOID(check_variable(job, variable, str("model.variables[", i, "]"), names));
+    variables.push_back(variable.name);
+  }
+  if (const std::string* name = first_repeated(variables)) {
+    return wrong(str("two variables are named `", *name, "`"), "model.variables",
+                 "give each a unique name", "DP-2108");
   }
   if (job.model.outputs.empty()) {
     return wrong("the model has no outputs", "model.outputs",

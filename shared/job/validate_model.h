@@ -11,4 +11,7 @@ namespace downpour {
 /// Errors: kConfig; `where` is the key ("model.layers[1].inputs").
 Result<void> validate_model(const Job& job);
 
+/// Checks that a model of variables has no layers, preset or options, and a mode that trains it.
+Result<void> check_custom(const Job& job);
+
 }  // namespace downpour

@@ -11,25 +11,17 @@
 #include "shared/base/hash.h"
 #include "shared/job/field_output.h"
 #include "shared/job/layers.h"
-#include "shared/job/metric_names.h"
 #include "shared/model/dot.h"
 #include "shared/model/layout.h"
+#include "shared/model/outputs.h"
 #include "shared/model/variable_set.h"
 
 namespace downpour::model {
 namespace {
 
-constexpr uint32_t kDimMax = 4096;              // floats per embedding row
-constexpr uint32_t kUnitsMax = 65536;           // outputs of one dense sublayer
-constexpr uint64_t kWidthMax = 1 << 20;         // floats per record in one value
-constexpr uint64_t kDenseFloatsMax = 1U << 28;  // of one dense variable: 1 GiB
-constexpr float kEmbeddingScale = 0.05F;
-
-const LossInfo& loss_of(const std::string& name) {
-  const LossInfo* const loss = find_loss(name);
-  DP_CHECK(loss != nullptr, name);
-  return *loss;
-}
+constexpr uint32_t kDimMax = 4096;       // floats per embedding row
+constexpr uint32_t kUnitsMax = 65536;    // outputs of one dense sublayer
+constexpr uint64_t kWidthMax = 1 << 20;  // floats per record in one value
 
 Activation activation_of(const std::string& name) {
   const auto found = std::ranges::find(kActivations, name, &ActivationInfo::name);
@@ -59,6 +51,7 @@ class Compiler final {
       where_ = str("model.layers[", i, "] (", job_.model.layers[i].name, ")");
       DP_TRY_VOID(add_layer(job_.model.layers[i]));
     }
+    if (job_.model.is_custom()) DP_TRY_VOID(add_custom());
     program_.input_floats = uint32_t(program_.layout.floats.size());
     for (size_t i = 0; i < job_.model.outputs.size(); ++i) {
       where_ = str("model.outputs[", i, "] (", job_.model.outputs[i].name, ")");
@@ -69,6 +62,7 @@ class Compiler final {
       DP_TRY_VOID(add_weights(i));
     }
     DP_TRY_VOID(check_all_used());
+    if (job_.model.is_custom()) place_predictions();
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
     // In synchronous training the ps divides the sum of a step's gradients, and clips it. A replica
@@ -76,6 +70,8 @@ class Compiler final {
     if (!job_.train.replicas || job_.train.sync_every) program_.clip = job_.clip;
     program_.mean =
         job_.train.reduction == "mean" && (!job_.train.replicas || job_.train.sync_every);
+    program_.weighs_custom =
+        job_.model.is_custom() && job_.train.replicas && job_.train.reduction == "mean";
     // The order of a batch's unique keys depends on the number of ps, but the model must not.
     program_.any_key_order = !job_.train.replicas;
     lay_out(program_, values_);
@@ -254,7 +250,7 @@ class Compiler final {
   /// Returns the bags of a layer that reads embedding rows. Declares the variables of these rows,
   /// unless they are those of an earlier layer.
   std::vector<BagUse> add_row_bags(const LayerSpec& layer, const std::vector<std::string>& fields) {
-    const InitSpec init = layer.init.value_or(InitSpec{InitType::kUniform, kEmbeddingScale});
+    const InitSpec init = layer.init.value_or(kRowInit);
     std::map<std::string, uint32_t>& rows = rows_[layer.name];
     if (const std::string* owner = layer.rows_of()) {
       for (const std::string& field : fields) rows[field] = rows_.at(*owner).at(field);
@@ -510,54 +506,49 @@ class Compiler final {
     return width_of(*field);
   }
 
-  Result<void> add_output(const OutputSpec& spec) {
-    const auto layer = layers_.find(spec.input);
-    DP_CHECK(layer != layers_.end(), spec.input);
-    if (!(spec.weight >= 0.0F) || std::isinf(spec.weight))
-      return error("its weight must be finite and at least 0");
-    Output output;
-    output.input = layer->second;
-    output.width = program_.values[output.input].width;
-    output.weight = spec.weight;
-    output.loss = loss_of(spec.loss).loss;
-    output.option = output.loss == Loss::kHuber ? spec.delta : spec.quantile;
-    output.offset = spec.offset.value;
-    output.scale = spec.scale.open ? 1.0F : spec.scale.value;
-    DP_TRY(const uint64_t width, number_field(spec.target));
-    if (output.loss == Loss::kSoftmax) {
-      if (width != 1) return error(str("target '", spec.target, "' must be one class number"));
-      if (output.width < 2) {
-        return error(
-            str("softmax needs one column per class, but '", spec.input, "' has 1 column"),
-            "set units of its last layer to the number of classes, or use loss = \"logistic\"");
-      }
-      const size_t classes = job_.data.find_field(spec.target)->classes.size();
-      if (classes > 0 && classes != output.width) {
-        return error(str("'", spec.input, "' has ", output.width, " columns, but target '",
-                         spec.target, "' has ", classes, " classes"),
-                     str("set units of its last layer to ", classes));
-      }
-    } else if (width != output.width) {
-      return error(str("'", spec.input, "' has ", output.width, " columns, but target '",
-                       spec.target, "' has ", width));
+  /// Declares the variables of a model without layers, and reads all numbers but the targets and
+  /// weights.
+  Result<void> add_custom() {
+    DP_TRY_VOID(variables_.declare_custom());
+    for (const FieldSpec& field : job_.data.fields) {
+      const bool is_role = std::ranges::any_of(job_.model.outputs, [&](const OutputSpec& output) {
+        return output.target == field.name || output.weights == field.name;
+      });
+      if (is_role || is_sparse(field)) continue;
+      DP_TRY(const uint64_t width, width_of(field));
+      float_column(field, width);
     }
-    DP_TRY_VOID(check_metrics(spec, output.width));
-    output.target = float_column(*job_.data.find_field(spec.target), width);
-    ++values_[output.input].uses;
-    program_.outputs.push_back(output);
     return {};
   }
 
-  Result<void> check_metrics(const OutputSpec& spec, uint32_t width) const {
-    std::vector<std::string> metrics = spec.metrics;
-    if (job_.model.outputs.size() == 1) metrics.push_back(job_.eval.early_stop.metric);
-    for (const std::string& metric : metrics) {
-      if (width != 1 && needs_one_column(metric)) {
-        return error(str(metric, " needs a single column, but '", spec.input, "' has ", width),
-                     str("choose another metric, such as ", find_loss(spec.loss)->metric,
-                         ", or define an output for each column"));
-      }
+  /// The predictions of a program follow the columns of a batch.
+  void place_predictions() {
+    for (size_t o = 0; o < program_.outputs.size(); ++o) {
+      program_.values[program_.outputs[o].input].float_index =
+          uint32_t(program_.layout.floats.size() + o);
     }
+  }
+
+  Result<void> add_output(const OutputSpec& spec) {
+    if (!(spec.weight >= 0.0F) || std::isinf(spec.weight))
+      return error("its weight must be finite and at least 0");
+    DP_TRY(const uint64_t width, number_field(spec.target));
+    Output output;
+    output.input = job_.model.is_custom() ? add_value(prediction_width(job_, spec, width), false)
+                                          : layers_.at(spec.input);
+    output.width = program_.values[output.input].width;
+    output.weight = spec.weight;
+    output.loss = find_loss(spec.loss)->loss;  // the reader knows all names
+    output.option = output.loss == Loss::kHuber ? spec.delta : spec.quantile;
+    output.offset = spec.offset.value;
+    output.scale = spec.scale.open ? 1.0F : spec.scale.value;
+    if (auto fits = check_output(job_, spec, output.width, width); !fits) {
+      fits.error().where = where_;
+      return std::move(fits).error();
+    }
+    output.target = float_column(*job_.data.find_field(spec.target), width);
+    ++values_[output.input].uses;
+    program_.outputs.push_back(output);
     return {};
   }
 

@@ -38,11 +38,29 @@ void check_batch(const Program& program, const Batch& batch, size_t floats) {
   DP_CHECK(batch.tables.size() == layout.tables.size(), batch.tables.size());
 }
 
+/// Returns the sum of the sample weights that count for an output.
+double weight_of_batch(const Output& output, const Batch& batch) {
+  return output.weights != kNoIndex ? sum_weights(batch.floats[output.weights].values)
+                                    : double(batch.records);
+}
+
+std::vector<GradientView> gradients_of(const Program& program, const Batch& batch,
+                                       std::span<const VariableView> variables) {
+  std::vector<GradientView> gradients;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    const Variable& variable = program.variables[v];
+    const size_t rows = variable.dense ? 1 : batch.tables[variable.table].keys.size();
+    gradients.emplace_back(variables[v].gradient, rows * variable.floats);
+  }
+  return gradients;
+}
+
 }  // namespace
 
 struct Graph::Impl {
   Program program;
   std::vector<uint32_t> widths;
+  bool custom = false;
 };
 
 namespace {
@@ -222,18 +240,12 @@ class Step final {
            program_.outputs[o].width == 1;
   }
 
-  /// Returns the sum of the sample weights that count for an output.
-  double weight_of_batch(const Output& output) const {
-    return output.weights != kNoIndex ? sum_weights(batch_.floats[output.weights].values)
-                                      : double(batch_.records);
-  }
-
   /// Computes the factor of each output's gradient. For "mean" it is the output's weight, divided
   /// by the sum of the sample weights that count; 0 if that sum is 0.
   void set_scales() {
     workspace_.scales.clear();
     for (const Output& output : program_.outputs) {
-      const double divisor = program_.mean ? weight_of_batch(output) : 1;
+      const double divisor = program_.mean ? weight_of_batch(output, batch_) : 1;
       workspace_.scales.push_back(divisor > 0 ? float(double(output.weight) / divisor) : 0.0F);
     }
   }
@@ -283,20 +295,12 @@ class Step final {
     workspace_.histogram.to_sparse(m.auc);
   }
 
-  void clip() {
-    std::vector<GradientView> gradients;
-    for (size_t v = 0; v < variables_.size(); ++v) {
-      const Variable& variable = program_.variables[v];
-      const size_t rows = variable.dense ? 1 : batch_.tables[variable.table].keys.size();
-      gradients.emplace_back(variables_[v].gradient, rows * variable.floats);
-    }
-    clip_gradients(program_.clip, gradients);
-  }
+  void clip() { clip_gradients(program_.clip, gradients_of(program_, batch_, variables_)); }
 
   /// Divides and clips the gradients of the tables that no step combines with those of other
   /// batches.
   void finish_async() {
-    const double divisor = program_.async_mean ? weight_of_batch(program_.outputs[0]) : 1;
+    const double divisor = program_.async_mean ? weight_of_batch(program_.outputs[0], batch_) : 1;
     const float factor = divisor > 0 ? float(1.0 / divisor) : 0.0F;
     std::vector<GradientView> gradients;
     for (size_t v = 0; v < variables_.size(); ++v) {
@@ -385,11 +389,19 @@ class Step final {
 
 }  // namespace
 
+Error custom_refused() {
+  return {ErrorCode::kUnsupported,
+          "the model has no layers to compute, because its job declares model.variables",
+          "model.variables",
+          "compute it in the program that trained it; `downpour export` writes its variables"};
+}
+
 Result<std::unique_ptr<Graph>> Graph::build(const Job& job) {
   DP_TRY(Program program, compile(job));
   auto impl = std::make_unique<Impl>();
   for (const Output& output : program.outputs) impl->widths.push_back(output.width);
   impl->program = std::move(program);
+  impl->custom = job.model.is_custom();
   return std::unique_ptr<Graph>(new Graph(std::move(impl)));
 }
 
@@ -401,6 +413,7 @@ const InputLayout& Graph::inputs() const { return impl_->program.layout; }
 const std::vector<OutputSpec>& Graph::outputs() const { return impl_->program.output_specs; }
 uint32_t Graph::chunk_rows() const { return impl_->program.chunk_rows; }
 std::vector<uint32_t> Graph::output_widths() const { return impl_->widths; }
+bool Graph::is_custom() const { return impl_->custom; }
 const std::optional<LocalTraining>& Graph::local() const { return impl_->program.local; }
 
 std::unique_ptr<Workspace, void (*)(Workspace*)> Graph::make_workspace() const {
@@ -410,6 +423,17 @@ std::unique_ptr<Workspace, void (*)(Workspace*)> Graph::make_workspace() const {
 void Graph::train(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
                   int threads, bool want_auc, BatchMetrics& metrics) const {
   Step(impl_->program, batch, variables, workspace, threads).train(want_auc, metrics);
+}
+
+void Graph::finish_custom(const Batch& batch, std::span<const VariableView> variables) const {
+  const Program& program = impl_->program;
+  const std::vector<GradientView> gradients = gradients_of(program, batch, variables);
+  if (program.weighs_custom) {
+    const float weight = float(weight_of_batch(program.outputs[0], batch));
+    for (const GradientView gradient : gradients)
+      for (float& element : gradient) element *= weight;
+  }
+  clip_gradients(program.clip, gradients);
 }
 
 void Graph::forward(const Batch& batch, std::span<const VariableView> variables,

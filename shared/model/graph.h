@@ -24,6 +24,9 @@ class Workspace;
 /// Metrics of one batch, one entry per output.
 using BatchMetrics = std::vector<OutputMetrics>;
 
+/// Returns the error of a process that has to compute a model without layers.
+Error custom_refused();
+
 class Graph {
  public:
   /// Builds the graph from the model, fields and optimizer rules of a job that validate_model()
@@ -39,6 +42,13 @@ class Graph {
   /// Returns the number of records that are computed at once. The last ones of a batch may be
   /// fewer.
   uint32_t chunk_rows() const;
+  /// Returns whether a program outside of Downpour computes the model (ModelSpec::variables). Then
+  /// train() is not possible. forward() reads the predictions of output o as raw values (logits, or
+  /// numbers) from column inputs().floats.size() + o of the batch.
+  bool is_custom() const;
+  /// Scales and clips the gradients that a program has computed, as the job says. They are divided
+  /// by the weight of the batch if train.reduction is "mean".
+  void finish_custom(const Batch& batch, std::span<const VariableView> variables) const;
   /// Returns how a replica trains alone; none unless the mode of the job is "local".
   const std::optional<LocalTraining>& local() const;
 

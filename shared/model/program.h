@@ -174,6 +174,9 @@ struct Program {
   bool async_mean = false;
   float async_clip = 0;
   std::optional<LocalTraining> local;  // only in mode "local"
+  // A program gives gradients that are divided by the weight of the batch, but the ps divide the
+  // sum of a step: multiply them by it.
+  bool weighs_custom = false;
   // The order of a batch's unique keys may change the bits of sums over keys (KeyedProduct).
   bool any_key_order = true;
 

@@ -1,7 +1,10 @@
 #include "shared/model/variable_set.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fnmatch.h>
+
+#include "shared/base/str.h"
 
 namespace downpour::model {
 
@@ -51,6 +54,35 @@ uint32_t VariableSet::add_dense(const std::string& name, std::vector<uint32_t> s
   declared_.push_back({uint32_t(dense_tables_.size()), true, 0});
   dense_tables_.push_back({name, TableKind::kDense, {std::move(variable)}});
   return uint32_t(declared_.size() - 1);
+}
+
+/// A matrix starts like the kernel of a layer (Glorot and Bengio 2010), anything else with 0.
+static InitSpec dense_init(const std::vector<uint32_t>& shape) {
+  if (shape.size() != 2) return {};
+  return {InitType::kUniform, float(std::sqrt(6.0 / (double(shape[0]) + shape[1])))};
+}
+
+Result<void> VariableSet::declare_custom() {
+  for (size_t i = 0; i < job_.model.variables.size(); ++i) {
+    const ModelVariable& variable = job_.model.variables[i];
+    if (variable.shape.empty()) {
+      const uint32_t handle =
+          add_rows(variable.fields, variable.name, variable.dim, variable.init.value_or(kRowInit));
+      for (const std::string& field : variable.fields) bag(field, handle);
+      continue;
+    }
+    uint64_t floats = 1;
+    for (const uint32_t d : variable.shape) {
+      if (floats <= kDenseFloatsMax) floats *= d;  // both are below 2^32
+    }
+    if (floats > kDenseFloatsMax) {
+      return Error{ErrorCode::kConfig,
+                   str("variable `", variable.name, "` has more than ", kDenseFloatsMax, " floats"),
+                   str("model.variables[", i, "].shape"), "divide it into several variables"};
+    }
+    add_dense(variable.name, variable.shape, variable.init.value_or(dense_init(variable.shape)));
+  }
+  return {};
 }
 
 uint32_t VariableSet::bag(const std::string& field, uint32_t handle) {

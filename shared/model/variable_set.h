@@ -5,9 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/result.h"
 #include "shared/model/program.h"
 
 namespace downpour::model {
+
+constexpr uint64_t kDenseFloatsMax = 1U << 28;  // of one dense variable: 1 GiB
+/// The default of embedding rows.
+constexpr InitSpec kRowInit{InitType::kUniform, 0.05F};
 
 /// The variables of a model, declared in the order of the layers. A variable is identified by a
 /// handle until finish() assigns its index.
@@ -20,6 +25,8 @@ class VariableSet final {
   uint32_t add_rows(std::vector<std::string> fields, const std::string& name, uint32_t dim,
                     InitSpec init);
   uint32_t add_dense(const std::string& name, std::vector<uint32_t> shape, InitSpec init);
+  /// Declares the variables of a model without layers. Errors: kConfig names the variable.
+  Result<void> declare_custom();
   /// Returns the index of the batch's bag column for `field`, whose keys index the table of
   /// variable `handle`.
   uint32_t bag(const std::string& field, uint32_t handle);

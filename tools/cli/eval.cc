@@ -106,6 +106,7 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   auto job = eval_job(flags);
   if (!job) return report(job.error(), request.console);
   request.job = std::move(*job);
+  if (request.job.model.is_custom()) return report(model::custom_refused(), request.console);
   if (mode != wire::Purpose::kPredict) return run_job(std::move(request));
 
   if (flags.data.empty()) {

@@ -151,6 +151,7 @@ Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, nullptr));
   checkpoint_ = manifest.id;
   DP_TRY(job_, job_from_toml(manifest.job, run_dir));
+  if (job_.model.is_custom()) return model::custom_refused();
   DP_TRY(graph_, model::Graph::build(job_));
   widths_ = graph_->output_widths();
   for (const TableSpec& spec : manifest.tables) {

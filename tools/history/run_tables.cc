@@ -35,6 +35,7 @@ std::string time_text(int64_t unix_s) {
 
 std::string model_text(const Job& job) {
   if (!job.model.preset.empty()) return job.model.preset;
+  if (job.model.is_custom()) return "custom";
   return str(job.model.layers.size(), " layer", job.model.layers.size() == 1 ? "" : "s");
 }
 

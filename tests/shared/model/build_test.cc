@@ -202,3 +202,63 @@ TEST_CASE("an error of a model names the place and what to change", "[model]") {
     CHECK_THAT(build_error(job), Contains("its weight must be finite and at least 0"));
   }
 }
+
+TEST_CASE("a model of variables reads all numbers, and the rows of its fields", "[model]") {
+  Job job = make_job({key_field("a"), key_field("b"), number_field("x"), number_field("y", 2),
+                      number_field("label"), number_field("w")},
+                     {}, {{.name = "p", .loss = "logistic", .target = "label", .weights = "w"}});
+  job.model.variables = {{.name = "kernel", .shape = {3, 5}},
+                         {.name = "rows", .fields = {"a", "b"}, .dim = 4},
+                         {.name = "wide", .fields = {"b", "a"}, .dim = 1, .init = InitSpec{}},
+                         {.name = "bias", .shape = {5}}};
+  const auto graph = Graph::build(job);
+  REQUIRE(graph);
+  const Graph& g = **graph;
+  CHECK(g.is_custom());
+  CHECK(variable_names(g) == std::vector<std::string>{"rows", "wide", "kernel", "bias"});
+  CHECK(g.tables()[0].table_variables.size() == 2);  // the same fields, so the same keys
+  CHECK(g.tables()[0].table_variables[0].init == InitSpec{InitType::kUniform, 0.05F});
+  CHECK(g.tables()[1].table_variables[0].init.scale == float(std::sqrt(6.0 / 8)));
+  CHECK(g.tables()[2].table_variables[0].init == InitSpec{});
+  CHECK(g.inputs().bags == std::vector<BagInput>{{"a", 0}, {"b", 0}});
+  CHECK(g.inputs().floats == std::vector<FloatInput>{{"x", 1}, {"y", 2}, {"label", 1}, {"w", 1}});
+  CHECK(g.output_widths() == std::vector<uint32_t>{1});
+
+  job.model.outputs[0].loss = "softmax_cross_entropy";
+  CHECK_THAT(build_error(job), Catch::Contains("set width to the number of classes"));
+  job.model.outputs[0].width = 7;
+  CHECK((*Graph::build(job))->output_widths() == std::vector<uint32_t>{7});
+  job.model.variables[0].shape = {1U << 20, 1U << 20, 1U << 20, 1U << 20};
+  CHECK_THAT(build_error(job), Catch::Contains("variable `kernel` has more than"));
+}
+
+TEST_CASE("metrics of a model of variables come from the predictions in the batch", "[model]") {
+  Job job = make_job({number_field("x"), number_field("label"), number_field("w")}, {},
+                     {{.name = "p", .loss = "logistic", .target = "label", .weights = "w"}});
+  job.model.variables = {{.name = "v", .shape = {2}}};
+  job.clip.norm = 1;
+  const auto graph = Graph::build(job);
+  REQUIRE(graph);
+  Batch batch;
+  batch.records = 3;
+  batch.floats = {{1, {0, 0, 0}}, {1, {1, 0, 1}}, {1, {1, 2, 0}}, {1, {2, 1, 5}}};
+  std::vector<float> values(2), gradient = {3, 4};
+  const std::vector<VariableView> views = {{values.data(), gradient.data()}};
+  const auto workspace = (*graph)->make_workspace();
+  std::vector<std::vector<float>> predictions;
+  BatchMetrics metrics;
+  (*graph)->forward(batch, views, *workspace, 1, predictions, &metrics);
+  CHECK(metrics[0].sums.weight == 3);
+  CHECK(metrics[0].sums.loss == Approx(std::log1p(std::exp(-2.0)) + 2 * std::log1p(std::exp(1.0))));
+  CHECK(metrics[0].sums.correct == 1);
+  (*graph)->finish_custom(batch, views);
+  CHECK(gradient == std::vector<float>{0.6F, 0.8F});
+
+  job.clip = {};
+  job.train.mode = TrainMode::kSync;
+  job.train.replicas = 2;
+  job.train.reduction = "mean";
+  gradient = {3, 4};
+  (*Graph::build(job))->finish_custom(batch, views);  // the ps divide by the weight of the step
+  CHECK(gradient == std::vector<float>{9, 12});
+}
