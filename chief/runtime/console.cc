@@ -43,7 +43,9 @@ void Console::start(const StartInfo& info) {
   start_ = info;
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson) {
-    return json(to_json(info, job_.name));
+    nlohmann::ordered_json line = to_json(info, job_.name);
+    line["clients"] = job_.model.is_custom();  // an event with their address follows
+    return json(line);
   }
   if (info.train_files > 0) {
     row(format("data      %s, %s of at most %u-record batches", info.data.c_str(),
@@ -59,6 +61,14 @@ void Console::start(const StartInfo& info) {
   row("run       " + info.run_dir);
   if (!info.resumed.empty()) row("resume    " + info.resumed);
   if (!info.model.empty()) row("model     " + info.model);
+}
+
+void Console::accepts_clients(const std::string& endpoint, const std::string& keys) {
+  if (options_.format == LogFormat::kJson)
+    return json({{"event", "clients"}, {"chief", endpoint}, {"keys", keys}});
+  if (options_.quiet) return;
+  row("clients   downpour.Client(\"" + endpoint + "\"" +
+      (keys.empty() ? "" : ", keys=\"" + keys + "\"") + ")");
 }
 
 void Console::show(const ProgressSnapshot& p) {

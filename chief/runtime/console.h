@@ -39,6 +39,8 @@ class Console {
   Console(ConsoleOptions options, const Job& job);
 
   void start(const StartInfo& info);
+  /// Prints the address for the programs that compute the gradients, and their keys ("": none).
+  void accepts_clients(const std::string& endpoint, const std::string& keys);
   void show(const ProgressSnapshot& progress);
   void show(const EpochDone& done);
   void show(const EvalDone& done);

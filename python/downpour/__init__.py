@@ -1,11 +1,12 @@
 """Downpour: models for tables and sparse data, trained in this process or on a cluster of parameter servers."""
 
 from . import _library
+from ._client import Bag, Batch, Client
 from ._library import DownpourError
 from ._model import Model
 from ._programs import train
 
-__all__ = ["DownpourError", "Model", "__version__", "train", "version"]
+__all__ = ["Bag", "Batch", "Client", "DownpourError", "Model", "__version__", "train", "version"]
 
 
 def version() -> str:

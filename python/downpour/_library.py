@@ -91,6 +91,59 @@ class Training(ctypes.Structure):
     ]
 
 
+class ClientOptions(ctypes.Structure):
+    """dp_client_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("chief", c_char_p),
+        ("keys", c_char_p),
+        ("insecure", c_int32),
+        ("allow_exec", c_int32),
+        ("connect_timeout_s", c_uint32),
+    ]
+
+
+class Push(ctypes.Structure):
+    """dp_push"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("gradients", c_void_p),
+        ("predictions", c_void_p),
+        ("has_loss", c_int32),
+        ("loss", c_double),
+    ]
+
+
+class BatchInfo(ctypes.Structure):
+    """dp_batch_info"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("records", c_uint64),
+        ("training", c_int32),
+        ("epoch", c_uint32),
+        ("shard", c_uint32),
+        ("batch", c_uint32),
+        ("where", c_char_p),
+    ]
+
+
+class BatchBag(ctypes.Structure):
+    """dp_batch_bag"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("offsets", c_void_p),
+        ("rows", c_void_p),
+        ("values", c_void_p),
+        ("count", c_uint64),
+        ("keys", c_void_p),
+        ("key_count", c_uint64),
+    ]
+
+
 _FUNCTIONS = {
     "dp_version": (c_char_p, []),
     "dp_last_error": (None, [POINTER(Error)]),
@@ -109,6 +162,17 @@ _FUNCTIONS = {
     "dp_predict": (c_int32, [c_void_p, c_void_p, c_uint32, c_void_p, c_size_t]),
     "dp_model_free": (None, [c_void_p]),
     "dp_free": (None, [c_void_p]),
+    "dp_client_open": (c_int32, [POINTER(ClientOptions), POINTER(c_void_p)]),
+    "dp_client_describe": (c_int32, [c_void_p, c_uint32, POINTER(c_char_p)]),
+    "dp_client_next": (c_int32, [c_void_p, c_uint32, POINTER(c_void_p)]),
+    "dp_client_finished": (c_int32, [c_void_p]),
+    "dp_client_push": (c_int32, [c_void_p, c_void_p, POINTER(Push)]),
+    "dp_client_close": (None, [c_void_p]),
+    "dp_batch_describe": (None, [c_void_p, POINTER(BatchInfo)]),
+    "dp_batch_numbers": (c_void_p, [c_void_p, c_size_t]),
+    "dp_batch_keys": (None, [c_void_p, c_size_t, POINTER(BatchBag)]),
+    "dp_batch_variable": (c_void_p, [c_void_p, c_size_t, POINTER(c_uint64)]),
+    "dp_batch_free": (None, [c_void_p]),
 }
 
 _loaded: ctypes.CDLL | None = None

@@ -1,4 +1,5 @@
-// The C interface of libdownpour.so: training and predictions on data in memory.
+// The C interface of libdownpour.so: training and predictions on data in memory, and training of a
+// model that the program computes, with the ps of a job.
 //
 // - Functions that can fail return 0, or the exit status that the program `downpour` has for the
 //   error (65: bad data, 78: an error in the job, ...). dp_last_error() then describes the error.
@@ -141,3 +142,106 @@ DP_API int32_t dp_predict(const dp_model* model, const dp_table* table, uint32_t
 DP_API void dp_model_free(dp_model* model);
 
 DP_API void dp_free(void* memory);
+
+// ---- clients: a worker of a running job whose gradients the program computes
+//
+// The job declares `model.variables` in place of layers. A client leases records, pulls the values
+// of the variables and pushes gradients as a downpour-worker does, on a thread of its own, so each
+// record counts once, whichever process ends. The threads of the program ask for batches:
+//
+//   while (dp_client_next(client, 100, &batch) == 0) {
+//     if (batch == NULL && dp_client_finished(client)) break;
+//     if (batch == NULL) continue;  // none yet
+//     // dp_batch_numbers(), dp_batch_keys(), dp_batch_variable(): compute the gradients
+//     dp_client_push(client, batch, &push);
+//     dp_batch_free(batch);
+//   }
+
+typedef struct dp_client dp_client;
+typedef struct dp_batch dp_batch;
+
+typedef struct dp_client_options {
+  size_t struct_size;
+  const char* chief;           // HOST:PORT or an endpoint
+  const char* keys;            // folder with the keys of the job, or a key file; NULL: none
+  int32_t insecure;            // not 0: the job uses no keys (--insecure)
+  int32_t allow_exec;          // not 0: the job may start programs in this process to read data
+  uint32_t connect_timeout_s;  // 0: 10
+} dp_client_options;
+
+/// Starts a client, and does not wait for the chief. Errors: 64 and 77 as for downpour-worker.
+DP_API int32_t dp_client_open(const dp_client_options* options, dp_client** client);
+
+/// Describes the model as a JSON object, as soon as the chief has sent the job:
+/// - "variables": "name", "shape" of a dense one, or "dim" and "table" of rows
+/// - "numbers": "field", "width" (values in a record)
+/// - "keys": "field", "table"
+/// - "outputs": "name", "loss", "target", "weights", "width" (values of a prediction)
+/// - "in_flight": batches that dp_client_next() gives out before one is pushed
+/// Sets *json to NULL if there is no answer within `timeout_ms`. Valid as long as the client.
+/// Errors: those that end a worker.
+DP_API int32_t dp_client_describe(dp_client* client, uint32_t timeout_ms, const char** json);
+
+/// Waits for the next batch. Sets *batch to NULL if there is none within `timeout_ms`, or if the
+/// client has finished. Errors: those that end a worker, for example 180: the chief is gone.
+DP_API int32_t dp_client_next(dp_client* client, uint32_t timeout_ms, dp_batch** batch);
+/// Returns 1 if the job has ended, and otherwise 0.
+DP_API int32_t dp_client_finished(dp_client* client);
+
+typedef struct dp_push {
+  size_t struct_size;
+  // For each variable its gradient, of the size of its values; NULL: 0. They are divided by the
+  // number of records (or by the sum of their weights) if train.reduction is "mean". NULL for the
+  // batch of an evaluation.
+  const float* const* gradients;
+  // For each output the predictions [records, width], as logits or values, from which the metrics
+  // are computed. NULL: none; an evaluation and synchronous training need them.
+  const float* const* predictions;
+  // Not 0: `loss` is the mean loss of the records, in place of the loss of the first output.
+  int32_t has_loss;
+  double loss;
+} dp_push;
+
+/// Hands the gradients of a batch to the ps. Reads the memory before it returns. Errors: 64: a
+/// value is not finite (unless train.on_nan is "skip"), the batch was pushed already, or
+/// predictions are missing. After an error, the batch may be pushed again.
+DP_API int32_t dp_client_push(dp_client* client, dp_batch* batch, const dp_push* push);
+
+/// Ends the client. Batches that were not pushed go to another worker. Batches that exist stay
+/// readable, and can't be pushed any more.
+DP_API void dp_client_close(dp_client* client);
+
+typedef struct dp_batch_info {
+  size_t struct_size;
+  uint64_t records;
+  int32_t training;  // 0: of an evaluation, which needs predictions and no gradients
+  uint32_t epoch, shard, batch;
+  const char* where;  // place of the records: "clicks.tsv [1000, 250000]"
+} dp_batch_info;
+
+/// The memory in the following structs belongs to the batch.
+DP_API void dp_batch_describe(const dp_batch* batch, dp_batch_info* info);
+
+/// Returns the values [records, width] of number `index` of the description.
+DP_API const float* dp_batch_numbers(const dp_batch* batch, size_t index);
+
+typedef struct dp_batch_bag {
+  size_t struct_size;
+  // Record i has the keys from offsets[i] to offsets[i + 1]; NULL: each record has one.
+  const uint32_t* offsets;
+  // Row of each key in the values of the variables of its table.
+  const uint32_t* rows;
+  const float* values;   // of each key; NULL: all 1
+  uint64_t count;        // keys of all records
+  const uint64_t* keys;  // the key of each row
+  uint64_t key_count;    // rows
+} dp_batch_bag;
+
+/// Describes keys `index` of the description.
+DP_API void dp_batch_keys(const dp_batch* batch, size_t index, dp_batch_bag* bag);
+
+/// Returns the values of variable `index` of the description: a row for each unique key of the
+/// batch, or all elements. Sets *floats to their number. They are a copy that may be changed.
+DP_API float* dp_batch_variable(dp_batch* batch, size_t index, uint64_t* floats);
+
+DP_API void dp_batch_free(dp_batch* batch);

@@ -71,11 +71,14 @@ struct Layout {
   uint32_t worker_threads = 1;  // per worker or input process
 };
 
+/// Returns the number of workers to start. Programs of the user compute a model of variables.
+uint32_t local_workers(const Job& job) { return job.model.is_custom() ? 0 : job.cluster.workers; }
+
 Layout choose_layout(const Job& job) {
   Layout layout;
   layout.cores_allowed = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
   layout.one_process =
-      job.cluster.ps == 1 && job.cluster.workers == 1 && job.cluster.input_workers == 0;
+      job.cluster.ps == 1 && local_workers(job) == 1 && job.cluster.input_workers == 0;
   layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
   // Local ps processes need cores, too. Workers and input processes share the remaining cores.
   const uint32_t left = layout.one_process ? layout.cores_allowed
@@ -90,14 +93,19 @@ Layout choose_layout(const Job& job) {
 std::string count(uint64_t n, const char* noun) { return str(n, " ", noun, n == 1 ? "" : "s"); }
 
 std::string describe(const Layout& layout, const Job& job) {
-  const uint32_t compute = layout.worker_threads * job.cluster.workers;
+  const uint32_t workers = local_workers(job);
+  const uint32_t compute = layout.worker_threads * workers;
   const std::string threads = str(count(compute, "compute thread"), " in total (",
                                   count(layout.cores_allowed, "core"), " allowed)");
   if (layout.one_process) return str("one process, ", threads);
   const uint32_t inputs = job.cluster.input_workers;
   const std::string reading =
       inputs == 0 ? "" : str(" + ", inputs, " input process", inputs == 1 ? "" : "es");
-  return str(job.cluster.ps, " ps + ", count(job.cluster.workers, "worker"), reading, " over ",
+  if (workers == 0) {
+    return str(job.cluster.ps, " ps", reading, " over ", job.cluster.transport,
+               "; programs compute the gradients (downpour.Client)");
+  }
+  return str(job.cluster.ps, " ps + ", count(workers, "worker"), reading, " over ",
              job.cluster.transport, ", ", threads);
 }
 
@@ -206,7 +214,8 @@ int run_job(RunRequest request) {
                                  .workers = job.cluster.workers},
                                 &notices);
   if (!config) return fail(config.error());
-  config->local = !layout.one_process;
+  // A client that leaves must not stop the job.
+  config->local = !layout.one_process && !job.model.is_custom();
   if (layout.one_process) config->lease_retry_ns = chief::kLocalLeaseRetryNs;
   if (request.mode == wire::Purpose::kTrain) {
     auto warning = chief::restore_history(storage, job.run_dir, *config);
@@ -310,13 +319,17 @@ int run_job(RunRequest request) {
                                   .run_dir = job.run_dir,
                                   .ps = job.cluster.ps,
                                   .ps_threads = std::max(1U, job.cluster.ps_threads),
-                                  .workers = job.cluster.workers,
+                                  .workers = local_workers(job),
                                   .worker_threads = layout.worker_threads,
                                   .inputs = job.cluster.input_workers,
                                   .input_threads = layout.worker_threads,
                                   .allow_exec = true,
                                   .restarts = job.cluster.restarts});
     if (!started) return fail(started.error());
+    if (job.model.is_custom()) {
+      console.accepts_clients(transport::split_key(chief.endpoint())->endpoint,
+                              *keyring == nullptr ? "" : (*keyring)->folder());
+    }
   }
   reactor.run();
   cluster.expect_end();

@@ -132,6 +132,10 @@ void Session::on_fatal(const Error& error, WorkerEffects& fx) {
   exit(exit_code(error.code), error.what, fx);
 }
 
+void Session::on_unsuitable(const Error& error, WorkerEffects& fx) {
+  exit(exit_code(error.code), str(error.what, "; ", error.hint), fx);
+}
+
 void Session::on_other_job(const std::string& what, WorkerEffects& fx) {
   defended(Defence::kWorkerOtherData);
   exit(exit_code(ErrorCode::kConfig),

@@ -70,6 +70,7 @@ class Session {
   bool accept_view(wire::View&& view, WorkerEffects& fx);
   void on_stop(int64_t now_ns, RequestId request, const wire::Stop& stop, WorkerEffects& fx);
   void on_fatal(const Error& error, WorkerEffects& fx);
+  void on_unsuitable(const Error& error, WorkerEffects& fx);
   void on_other_job(const std::string& what, WorkerEffects& fx);
   /// Reports a stop signal. Returns true if this worker leaves by itself: the caller must return
   /// its leases, and then call leave().

@@ -61,6 +61,8 @@ class WorkerCore {
   /// Ends the process after an error that concerns no shard, for example if the model cannot be
   /// built. Reports the error to the chief first.
   void on_fatal(const Error& error, WorkerEffects& fx) { session_.on_fatal(error, fx); }
+  /// Ends the process after an error that other workers do not have. The job continues.
+  void on_unsuitable(const Error& error, WorkerEffects& fx) { session_.on_unsuitable(error, fx); }
   /// Ends the process with exit status 78. The shell calls this function after
   /// WorkerEffects::other_job, if this worker cannot continue under the job of the restarted chief.
   /// `what` says what differs.

@@ -55,6 +55,9 @@ class Computers {
 class Engines {
  public:
   virtual ~Engines() = default;
+  /// Returns an error if these engines cannot compute the model. Those of a process compute models
+  /// of layers.
+  virtual Result<void> check(const model::Graph& graph) const;
   virtual std::unique_ptr<Readers> make_readers(ReaderOptions options,
                                                 std::function<void()> wake) = 0;
   /// Computes `threads` batches at once, each with `threads_per_batch` threads.

@@ -43,6 +43,14 @@ class ThreadEngines final : public Engines {
 
 }  // namespace
 
+Result<void> Engines::check(const model::Graph& graph) const {
+  if (!graph.is_custom()) return {};
+  return Error{ErrorCode::kConfig,
+               "a worker has no layers to compute, because the job declares model.variables",
+               "model.variables",
+               "start a program that trains with downpour.Client (docs/python.md)"};
+}
+
 std::unique_ptr<Engines> make_thread_engines() { return std::make_unique<ThreadEngines>(); }
 
 // Returns roughly the memory of the batch's columns.
@@ -248,6 +256,7 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   const bool wants_inputs = job_.cluster.input_workers > 0;
   if (!reads_here && !wants_inputs) return core_.on_fatal(exec_refused("worker"), fx);
   graph_ = std::move(given->graph);
+  if (auto fits = engines_->check(*graph_); !fits) return core_.on_unsuitable(fits.error(), fx);
   ReaderOptions readers = std::move(given->readers);
   inputs_ = std::make_shared<InputDirectory>(InputDirectoryOptions{.wanted = wants_inputs,
                                                                    .reads_here = reads_here,

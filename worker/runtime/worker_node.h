@@ -56,6 +56,8 @@ class WorkerNode final : public transport::Node {
   /// afterwards.
   void leave(int signal) { leave_signal_ = signal; }
   const WorkerCore& core() const { return core_; }
+  /// Returns the job, which does not change once the engines have made their computers.
+  const Job& job() const { return job_; }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }
 

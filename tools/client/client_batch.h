@@ -1,0 +1,56 @@
+// ClientBatch: the records and the pulled values of a batch whose gradients a program computes.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/model/graph.h"
+#include "worker/core/events.h"
+
+namespace downpour::tools {
+
+/// What a program has computed for a batch.
+struct BatchResults {
+  std::span<const float* const> gradients;    // by variable; null: all zero. Empty: not training
+  std::span<const float* const> predictions;  // by output, [records, width]; empty: none
+  double loss = NAN;  // mean loss of the records, in place of the loss of the first output
+};
+
+/// One thread at a time may use it. Its memory stays as it is until its end.
+class ClientBatch final {
+ public:
+  /// Copies the records and the pulled values, because the worker may make a new plan of its batch
+  /// as soon as the program has pushed.
+  ClientBatch(const model::Graph& graph, worker::WorkerEffects::Compute&& compute);
+
+  bool training() const { return training_; }
+  const Batch& records() const { return records_; }
+  /// Returns the place of the records, as in "clicks.tsv [1000, 250000]".
+  const std::string& where() const { return where_; }
+  /// Returns the memory of a variable: a row for each unique key, or all elements.
+  size_t variables() const { return values_.size(); }
+  std::span<float> values(size_t variable) { return values_[variable]; }
+  bool pushed() const { return pushed_; }
+
+  /// Makes what the worker expects of a computation. `graph` is that of the constructor. With
+  /// `skips_not_finite`, a gradient or loss that is not finite becomes a part of the result,
+  /// otherwise it is an error. Errors: kUsage; the batch may then be pushed again.
+  Result<worker::Computed> finish(const model::Graph& graph, const BatchResults& results,
+                                  bool skips_not_finite);
+
+ private:
+  Result<void> set_metrics(const model::Graph& graph, const BatchResults& results,
+                           worker::Computed& computed);
+
+  Batch records_;
+  std::string where_;
+  bool training_ = true;
+  bool pushed_ = false;
+  std::vector<std::vector<float>> values_;
+  worker::WorkerEffects::Compute compute_;  // until the batch is pushed
+};
+
+}  // namespace downpour::tools
