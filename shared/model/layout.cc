@@ -190,6 +190,7 @@ void find_keyed(Program& program, const std::vector<ValueUse>& uses) {
 }  // namespace
 
 void lay_out(Program& program, const std::vector<ValueUse>& uses) {
+  for (const ValueUse& use : uses) program.concatenated.push_back(use.parts);
   place_values(program, uses);
   prune_concats(program);
   order_gradients(program, uses);

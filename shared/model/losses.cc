@@ -91,8 +91,6 @@ Element quantile_element(const LossChunk& c, float z, float y) {
   return {slope * d, d, z, 0.0F, slope * c.unit};
 }
 
-constexpr float kLogRateMax = 60.0F;  // its exponential is finite
-
 Element poisson_element(float z, float y) {
   const float limited = std::min(z, kLogRateMax);
   const float rate = std::exp(limited);

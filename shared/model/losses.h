@@ -11,6 +11,9 @@
 
 namespace downpour::model {
 
+/// Limit of the logarithm of a rate of a Poisson output. Its exponential is finite.
+constexpr float kLogRateMax = 60.0F;
+
 /// A chunk of records of one output. Arrays start at its first record.
 struct LossChunk {
   size_t rows = 0;

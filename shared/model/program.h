@@ -161,6 +161,9 @@ struct Program {
   std::vector<OutputSpec> output_specs;
 
   std::vector<Value> values;
+  /// By value: the inputs of a concatenation; empty for other values. `ops` has only those of its
+  /// parts that must be copied.
+  std::vector<std::vector<Part>> concatenated;
   std::vector<Buffer> buffers;
   std::vector<FloatCopy> copies;
   std::vector<Op> ops;  // in forward order

@@ -12,15 +12,18 @@ namespace downpour::tools {
 namespace {
 
 struct ExportFlags {
-  std::string run, out;
+  std::string run, out, format;
 };
 
 Result<void> run_export(const ExportFlags& flags) {
   std::error_code ignored;
   PosixStorage storage;
-  DP_TRY(const Exported exported,
-         export_model(storage, std::filesystem::absolute(flags.run, ignored).lexically_normal(),
-                      std::filesystem::absolute(flags.out, ignored).lexically_normal()));
+  const auto absolute = [&](const std::string& path) {
+    return std::filesystem::absolute(path, ignored).lexically_normal().string();
+  };
+  DP_TRY(const Exported exported, export_model(storage, {.run_dir = absolute(flags.run),
+                                                         .path = absolute(flags.out),
+                                                         .format = flags.format}));
   for (const std::string& note : exported.notes)
     std::fprintf(stderr, "warning: %s\n", printable(note).c_str());
   std::vector<std::vector<std::string>> rows = {{"array", "type", "shape", "bytes"}};
@@ -42,11 +45,20 @@ Result<void> run_export(const ExportFlags& flags) {
 void add_export(CLI::App& app, int& status) {
   auto flags = std::make_shared<ExportFlags>();
   CLI::App* verb = app.add_subcommand(
-      "export", "Write the variables of a saved model to a file that Python can read");
+      "export",
+      "Write a saved model to a file for other programs: its variables, or an ONNX model");
   verb->add_option("run", flags->run, "Run folder")->required();
-  verb->add_option("--out", flags->out, "File to write: NAME.npz (NumPy) or NAME.safetensors")
+  verb->add_option(
+          "--out", flags->out,
+          "File to write: NAME.npz (NumPy), NAME.safetensors, or NAME.onnx (the operations "
+          "after the embeddings)")
       ->required();
-  verb->footer("Example:\n  downpour export runs/clicks --out clicks.npz");
+  verb->add_option("--format", flags->format,
+                   "npz, safetensors or onnx; default: by the ending of the file")
+      ->default_str("");
+  verb->footer(
+      "Examples:\n  downpour export runs/clicks --out clicks.npz\n"
+      "  downpour export runs/clicks --out clicks.onnx");
   verb->callback([flags, &status] {
     const auto done = run_export(*flags);
     status = done ? 0 : report_error(done.error());

@@ -226,23 +226,18 @@ uint64_t ArraySpec::bytes() const {
 }
 
 Result<std::unique_ptr<Archive>> create_archive(Storage& storage, const std::string& path,
-                                                std::vector<ArraySpec> arrays,
+                                                ArchiveFormat format, std::vector<ArraySpec> arrays,
                                                 const std::string& text_name,
                                                 const std::string& text) {
-  if (path.ends_with(".npz")) {
-    DP_TRY(auto file, storage.create(path));
+  DP_TRY(auto file, storage.create(path));
+  if (format == ArchiveFormat::kNpz) {
     auto archive = std::make_unique<NpzArchive>(std::move(file), std::move(arrays));
     DP_TRY_VOID(archive->begin(text_name, text));
     return std::unique_ptr<Archive>(std::move(archive));
   }
-  if (path.ends_with(".safetensors")) {
-    DP_TRY(auto file, storage.create(path));
-    auto archive = std::make_unique<SafetensorsArchive>(std::move(file));
-    DP_TRY_VOID(archive->begin(arrays, text_name, text));
-    return std::unique_ptr<Archive>(std::move(archive));
-  }
-  return Error{ErrorCode::kUsage, "the format of the file is not known", path,
-               "end its name in .npz or .safetensors"};
+  auto archive = std::make_unique<SafetensorsArchive>(std::move(file));
+  DP_TRY_VOID(archive->begin(arrays, text_name, text));
+  return std::unique_ptr<Archive>(std::move(archive));
 }
 
 }  // namespace downpour::tools

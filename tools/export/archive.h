@@ -14,6 +14,7 @@
 namespace downpour::tools {
 
 enum class ElementType : uint8_t { kFloat32, kUint64 };
+enum class ArchiveFormat : uint8_t { kNpz, kSafetensors };
 
 /// One array in C order.
 struct ArraySpec {
@@ -33,11 +34,10 @@ class Archive {
   virtual Result<void> finish() = 0;
 };
 
-/// Begins an archive at `path`; its ending chooses the format. `text` is stored as `text_name`: in
-/// .npz as a member, in safetensors as metadata. Errors: kUsage for another ending; those of
-/// Storage::create().
+/// Begins an archive at `path`. `text` is stored as `text_name`: in .npz as a member, in
+/// safetensors as metadata. Errors: those of Storage::create().
 Result<std::unique_ptr<Archive>> create_archive(Storage& storage, const std::string& path,
-                                                std::vector<ArraySpec> arrays,
+                                                ArchiveFormat format, std::vector<ArraySpec> arrays,
                                                 const std::string& text_name,
                                                 const std::string& text);
 

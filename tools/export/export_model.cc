@@ -1,16 +1,11 @@
 #include "tools/export/export_model.h"
 
-#include <algorithm>
 #include <functional>
 
-#include "chief/runtime/average_images.h"
 #include "shared/base/bytes.h"
-#include "shared/checkpoint/manifest.h"
-#include "shared/checkpoint/partition_reader.h"
-#include "shared/checkpoint/paths.h"
-#include "shared/job/job_file.h"
-#include "shared/optim/initializer.h"
 #include "shared/optim/optimizer.h"
+#include "tools/export/onnx_model.h"
+#include "tools/export/saved_model.h"
 
 namespace downpour::tools {
 namespace {
@@ -22,87 +17,26 @@ std::span<const uint8_t> bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
-/// The checkpoint that is exported.
-class Model {
- public:
-  static Result<Model> open(Storage& storage, const std::string& run_dir,
-                            std::vector<std::string>& notes) {
-    Model model(storage);
-    DP_TRY(model.manifest_, checkpoint::load_model(storage, run_dir, &notes));
-    DP_TRY(model.job_, job_from_toml(model.manifest_.job, run_dir));
-    model.folder_ = checkpoint::checkpoint_folder(run_dir, model.manifest_.id);
-    return model;
-  }
+/// Appends the weights of variable `m` of a table of embeddings.
+Result<void> append_rows(const SavedModel& model, size_t table, size_t m, Archive& archive) {
+  const VariableSpec& variable = model.manifest().tables[table].table_variables[m];
+  const uint32_t stored = optim::stored_floats(variable.optimizer, variable.dim);
+  return model.each_partition(table, [&](const TableImage& rows) {
+    std::vector<float> weights;
+    weights.reserve(rows.keys.size() * variable.dim);
+    const float* from = rows.table_variables[m].data();
+    for (size_t r = 0; r < rows.keys.size(); ++r, from += stored)
+      weights.insert(weights.end(), from, from + variable.dim);
+    return archive.append(bytes_of(weights));
+  });
+}
 
-  const checkpoint::Manifest& manifest() const { return manifest_; }
-  const Job& job() const { return job_; }
-
-  /// Calls use(TableImage) with the rows of a table in each partition.
-  template <typename Use>
-  Result<void> each_partition(size_t table, Use&& use) const {
-    for (const std::vector<wire::ImageRef>& chain : checkpoint::chains_of(manifest_)) {
-      DP_TRY(const checkpoint::PartitionImage image,
-             checkpoint::read_partition(storage_, folder_, chain, manifest_.tables));
-      for (const TableImage& rows : image.tables) {
-        if (raw(rows.table) != table) continue;
-        DP_TRY_VOID(chief::check_slots(manifest_.tables[table], rows));
-        DP_TRY_VOID(use(rows));
-      }
-    }
-    return {};
-  }
-
-  /// Returns the weights of a dense variable. A block that was never written has initial values.
-  Result<std::vector<float>> dense(size_t table) const {
-    const TableSpec& spec = manifest_.tables[table];
-    const VariableSpec& variable = spec.table_variables[0];
-    const uint64_t seed = optim::variable_seed(job_.seed, variable.name);
-    std::vector<float> weights(variable.elements());
-    for (uint64_t block = 0; block < spec.block_count(); ++block) {
-      optim::fill_initial(variable.init, seed, block, spec.row_floats(0, block),
-                          &weights[block * kDenseBlockFloats]);
-    }
-    DP_TRY_VOID(each_partition(table, [&](const TableImage& blocks) -> Result<void> {
-      const float* from = blocks.table_variables[0].data();
-      for (const uint64_t block : blocks.keys) {
-        const uint32_t floats = spec.row_floats(0, block);
-        std::copy_n(from, floats, &weights[block * kDenseBlockFloats]);
-        from += optim::stored_floats(variable.optimizer, floats);
-      }
-      return {};
-    }));
-    return weights;
-  }
-
-  /// Appends the weights of variable `m` of a table of embeddings.
-  Result<void> append_rows(size_t table, size_t m, Archive& archive) const {
-    const VariableSpec& variable = manifest_.tables[table].table_variables[m];
-    const uint32_t stored = optim::stored_floats(variable.optimizer, variable.dim);
-    return each_partition(table, [&](const TableImage& rows) {
-      std::vector<float> weights;
-      weights.reserve(rows.keys.size() * variable.dim);
-      const float* from = rows.table_variables[m].data();
-      for (size_t r = 0; r < rows.keys.size(); ++r, from += stored)
-        weights.insert(weights.end(), from, from + variable.dim);
-      return archive.append(bytes_of(weights));
-    });
-  }
-
-  Result<void> append_keys(size_t table, Archive& archive) const {
-    return each_partition(table, [&](const TableImage& rows) {
-      return archive.append({reinterpret_cast<const uint8_t*>(rows.keys.data()),
-                             rows.keys.size() * sizeof(uint64_t)});
-    });
-  }
-
- private:
-  explicit Model(Storage& storage) : storage_(storage) {}
-
-  Storage& storage_;
-  checkpoint::Manifest manifest_;
-  Job job_;
-  std::string folder_;
-};
+Result<void> append_keys(const SavedModel& model, size_t table, Archive& archive) {
+  return model.each_partition(table, [&](const TableImage& rows) {
+    return archive.append(
+        {reinterpret_cast<const uint8_t*>(rows.keys.data()), rows.keys.size() * sizeof(uint64_t)});
+  });
+}
 
 /// One array, and how its bytes are appended.
 struct Source {
@@ -110,7 +44,7 @@ struct Source {
   std::function<Result<void>(Archive&)> append;
 };
 
-Result<std::vector<Source>> sources_of(const Model& model) {
+Result<std::vector<Source>> sources_of(const SavedModel& model) {
   std::vector<Source> sources;
   const std::vector<TableSpec>& tables = model.manifest().tables;
   for (size_t t = 0; t < tables.size(); ++t) {
@@ -134,10 +68,10 @@ Result<std::vector<Source>> sources_of(const Model& model) {
       const VariableSpec& variable = spec.table_variables[m];
       sources.push_back(
           {{.name = variable.name + "/keys", .type = ElementType::kUint64, .shape = {rows}},
-           [&model, t](Archive& archive) { return model.append_keys(t, archive); }});
+           [&model, t](Archive& archive) { return append_keys(model, t, archive); }});
       sources.push_back(
           {{.name = variable.name, .shape = {rows, variable.dim}},
-           [&model, t, m](Archive& archive) { return model.append_rows(t, m, archive); }});
+           [&model, t, m](Archive& archive) { return append_rows(model, t, m, archive); }});
     }
   }
   for (const OutputSpec& output : model.job().model.outputs) {
@@ -152,20 +86,35 @@ Result<std::vector<Source>> sources_of(const Model& model) {
   return sources;
 }
 
-}  // namespace
-
-Result<Exported> export_model(Storage& storage, const std::string& run_dir,
-                              const std::string& path) {
+Result<Exported> export_arrays(Storage& storage, const ExportRequest& request,
+                               ArchiveFormat format) {
   Exported exported;
-  DP_TRY(const Model model, Model::open(storage, run_dir, exported.notes));
+  DP_TRY(const SavedModel model, SavedModel::open(storage, request.run_dir, exported.notes));
   DP_TRY(const std::vector<Source> sources, sources_of(model));
   exported.checkpoint = str(model.manifest().id);
   for (const Source& source : sources) exported.arrays.push_back(source.array);
-  DP_TRY(const auto archive,
-         create_archive(storage, path, exported.arrays, "job.toml", model.manifest().job));
+  DP_TRY(const auto archive, create_archive(storage, request.path, format, exported.arrays,
+                                            "job.toml", model.manifest().job));
   for (const Source& source : sources) DP_TRY_VOID(source.append(*archive));
   DP_TRY_VOID(archive->finish());
   return exported;
+}
+
+}  // namespace
+
+Result<Exported> export_model(Storage& storage, const ExportRequest& request) {
+  const std::string& path = request.path;
+  const auto is = [&](const char* format) {
+    return request.format.empty() ? path.ends_with(str(".", format)) : request.format == format;
+  };
+  if (is("npz")) return export_arrays(storage, request, ArchiveFormat::kNpz);
+  if (is("safetensors")) return export_arrays(storage, request, ArchiveFormat::kSafetensors);
+  if (is("onnx")) return export_onnx(storage, request.run_dir, path);
+  return Error{ErrorCode::kUsage,
+               request.format.empty() ? "the format of the file is not known"
+                                      : str("the format `", request.format, "` is not known"),
+               path,
+               "end the name in .npz, .safetensors or .onnx, or name one of them: --format npz"};
 }
 
 }  // namespace downpour::tools

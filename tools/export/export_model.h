@@ -1,24 +1,23 @@
 // Export: writes the variables of a saved model into one file for other programs.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/env/storage.h"
-#include "tools/export/archive.h"
+#include "tools/export/saved_model.h"
 
 namespace downpour::tools {
 
-struct Exported {
-  std::string checkpoint;          // "3-17"
-  std::vector<ArraySpec> arrays;   // as written
-  std::vector<std::string> notes;  // newer checkpoints that are damaged
+struct ExportRequest {
+  std::string run_dir;
+  std::string path;    // the file to write
+  std::string format;  // "npz", "safetensors" or "onnx"; empty: the ending of `path`
 };
 
-/// Writes the model in `run_dir` to `path`: its best checkpoint if the run keeps one
-/// (`eval.keep_best`), otherwise its newest. The arrays, without optimizer slots, in this order:
+/// Writes the model in `run_dir`: its best checkpoint if the run keeps one (`eval.keep_best`),
+/// otherwise its newest. ONNX: see onnx_model.h. The other formats have these arrays, without
+/// optimizer slots, in this order:
 ///
 /// - a dense variable by its name, for example `tower/0/kernel` [in, out], float32;
 /// - a variable of embeddings by its name, [rows, dim], float32, after its `NAME/keys` [rows],
@@ -28,9 +27,8 @@ struct Exported {
 ///   output's function is offset + scale * input.
 ///
 /// The job of the run is stored as `job.toml`. Holds one dense variable and one partition in
-/// memory, and reads the checkpoint once for each array. Errors: kNoInput if `run_dir` has no
-/// checkpoint; kBadData for a damaged one; those of create_archive().
-Result<Exported> export_model(Storage& storage, const std::string& run_dir,
-                              const std::string& path);
+/// memory, and reads the checkpoint once for each array. Errors: kUsage for another format;
+/// kNoInput if `run_dir` has no checkpoint; kBadData for a damaged one; those of Storage::create().
+Result<Exported> export_model(Storage& storage, const ExportRequest& request);
 
 }  // namespace downpour::tools

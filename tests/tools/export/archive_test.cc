@@ -8,6 +8,7 @@
 #include "shared/data/bytes/file.h"
 #include "shared/data/bytes/zip.h"
 #include "tests/support/scratch_dir.h"
+#include "tools/export/export_model.h"
 
 namespace downpour::tools {
 namespace {
@@ -25,7 +26,8 @@ const std::vector<ArraySpec> kArrays = {
 /// Writes the numbers 0 to 6 as the elements of all arrays, in two parts that end inside arrays.
 void write(const std::string& path) {
   PosixStorage storage;
-  auto archive = create_archive(storage, path, kArrays, "job.toml", "seed = 1\n");
+  const auto format = path.ends_with(".npz") ? ArchiveFormat::kNpz : ArchiveFormat::kSafetensors;
+  auto archive = create_archive(storage, path, format, kArrays, "job.toml", "seed = 1\n");
   if (!archive) FAIL(archive.error().what);
   float values[7];
   for (int i = 0; i < 7; ++i) values[i] = float(i);
@@ -93,14 +95,17 @@ TEST_CASE("archive: a safetensors file names type, shape and place of each array
   CHECK(float_at(all.substr(8 + size), 6) == 6);
 }
 
-TEST_CASE("archive: another ending is an error that names both formats", "[export]") {
+TEST_CASE("export: another format is an error that names the formats", "[export]") {
   const ScratchDir dir;
   PosixStorage storage;
-  const auto archive = create_archive(storage, dir / "m.h5", kArrays, "job.toml", "");
-  REQUIRE_FALSE(archive);
-  CHECK(archive.error().code == ErrorCode::kUsage);
-  CHECK(archive.error().where == dir / "m.h5");
-  CHECK_THAT(archive.error().hint, Contains(".npz") && Contains(".safetensors"));
+  for (const char* const format : {"", "h5"}) {
+    const auto exported =
+        export_model(storage, {.run_dir = dir / "run", .path = dir / "m.h5", .format = format});
+    REQUIRE_FALSE(exported);
+    CHECK(exported.error().code == ErrorCode::kUsage);
+    CHECK(exported.error().where == dir / "m.h5");
+    CHECK_THAT(exported.error().hint, Contains(".npz") && Contains(".onnx"));
+  }
 }
 
 }  // namespace downpour::tools
