@@ -209,7 +209,7 @@ namespace {
 /// Completes the classes of the fields that were taken from the data.
 Result<void> fill_classes(const FileFacts& found, bool fresh, Job& job) {
   PresetOptions& options = job.model.options;
-  const std::vector<std::string> runs = {fresh ? "" : job.run_dir, job.train.warm_start.run};
+  const std::vector<std::string> runs = {fresh ? "" : job.run_dir, job.train.warm_start.source()};
   for (FieldSpec& field : job.data.fields) {
     if (std::ranges::find(found.fields, field) == found.fields.end()) continue;
     const auto roles = roles_of(job.model).targets;
@@ -279,10 +279,11 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
       return otherwise;
     };
     const size_t in_sample = field.classes.size();
-    DP_TRY_VOID(complete_classes(
-        sampled.data, here,
-        {fresh ? "" : run_of("run_dir", sampled.run_dir), run_of("train.warm_start.run", "")}, loss,
-        field));
+    DP_TRY_VOID(
+        complete_classes(sampled.data, here,
+                         {fresh ? "" : run_of("run_dir", sampled.run_dir),
+                          run_of("train.warm_start.run", ""), run_of("train.warm_start.file", "")},
+                         loss, field));
     if (!field.positive.empty())
       facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
     if (!field.positive.empty() || field.classes.size() == in_sample) continue;

@@ -292,7 +292,7 @@ Result<void> learn_statistics(RunPlan& plan, bool fresh) {
   if (!any_open(job)) return {};
   PosixStorage storage;
   for (const std::string& run_dir :
-       {fresh ? std::string() : job.run_dir, job.train.warm_start.run}) {
+       {fresh ? std::string() : job.run_dir, job.train.warm_start.source()}) {
     if (run_dir.empty() || !any_open(job)) continue;
     if (const auto saved = saved_job(storage, run_dir)) adopt(*saved, job);
   }

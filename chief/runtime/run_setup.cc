@@ -10,6 +10,7 @@
 #include "chief/runtime/history.h"
 #include "chief/runtime/history_file.h"
 #include "chief/runtime/warm_start.h"
+#include "chief/runtime/weights_file.h"
 #include "shared/base/error_text.h"
 #include "shared/base/sizes.h"
 #include "shared/base/version.h"
@@ -84,6 +85,12 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
 }
 
 Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
+  if (names_weights(run_dir)) {
+    DP_TRY(const WeightsFile file, WeightsFile::open(run_dir));
+    if (file.job().empty())
+      return Error{ErrorCode::kNoInput, "the file has no job", run_dir, "export the model again"};
+    return job_from_toml(file.job(), std::filesystem::path(run_dir).parent_path());
+  }
   storage.guard(run_dir);
   auto manifest = checkpoint::load_latest(storage, run_dir, nullptr);
   if (manifest) return job_from_toml(manifest->job, run_dir);
@@ -216,7 +223,7 @@ Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOpt
                         .created_unix_s = options.unix_time_s()},
                        plan);
   // This precedes the file `run`: if it fails, no run has begun.
-  if (const WarmStartSpec& warm = plan.job.train.warm_start; !warm.run.empty()) {
+  if (const WarmStartSpec& warm = plan.job.train.warm_start; !warm.source().empty()) {
     DP_TRY(begun.manifest, make_warm_start(storage, warm,
                                            {.run_dir = run_dir,
                                             .run = begun.run.id,
@@ -225,7 +232,7 @@ Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOpt
                                             .build = begun.run.build,
                                             .created_unix_s = begun.run.created_unix_s},
                                            plan.tables, plan.job.partitions, &notes)
-                               .context("warm start from ", warm.run));
+                               .context("warm start from ", warm.source()));
   }
   DP_TRY_VOID(checkpoint::write_run(storage, run_dir, begun.run));
   return begun;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "chief/runtime/average_images.h"
+#include "chief/runtime/start_weights.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
@@ -114,19 +115,14 @@ Result<void> check_warm_start(const checkpoint::Manifest& from,
   return {};
 }
 
-Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSpec& from,
-                                             const WarmStart& to,
-                                             const std::vector<TableSpec>& tables,
-                                             uint32_t partitions, std::vector<std::string>* notes) {
-  DP_TRY(checkpoint::Manifest manifest, checkpoint::load_newest(storage, from.run, notes));
-  DP_TRY_VOID(check_warm_start(manifest, tables, partitions, from.slots));
-  DP_TRY_VOID(check_groups(manifest, from.run, tables));
-  DP_TRY_VOID(clear(storage, to.run_dir));
+namespace {
+
+/// Copies the images of another run.
+Result<std::vector<wire::ImageRef>> copy_images(Storage& storage, const WarmStartSpec& from,
+                                                const checkpoint::Manifest& manifest,
+                                                const std::vector<TableSpec>& tables,
+                                                checkpoint::ImageFileWriter writer) {
   const std::string source = checkpoint::checkpoint_folder(from.run, manifest.id);
-  DP_TRY(checkpoint::ImageFileWriter writer,
-         checkpoint::ImageFileWriter::create(
-             storage, checkpoint::checkpoint_folder(to.run_dir, kWarmStartCheckpoint), kFileName,
-             tables));
   for (const std::vector<wire::ImageRef>& chain : checkpoint::chains_of(manifest)) {
     DP_TRY(checkpoint::PartitionImage image,
            checkpoint::read_partition(storage, source, chain, manifest.tables));
@@ -141,7 +137,36 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
     }
     DP_TRY_VOID(writer.add(start));
   }
-  DP_TRY(manifest.images, writer.finish());
+  return writer.finish();
+}
+
+}  // namespace
+
+Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSpec& from,
+                                             const WarmStart& to,
+                                             const std::vector<TableSpec>& tables,
+                                             uint32_t partitions, std::vector<std::string>* notes) {
+  checkpoint::Manifest manifest;
+  if (from.file.empty()) {
+    DP_TRY(manifest, checkpoint::load_newest(storage, from.run, notes));
+    DP_TRY_VOID(check_warm_start(manifest, tables, partitions, from.slots));
+    DP_TRY_VOID(check_groups(manifest, from.run, tables));
+  }
+  DP_TRY_VOID(clear(storage, to.run_dir));
+  DP_TRY(checkpoint::ImageFileWriter writer,
+         checkpoint::ImageFileWriter::create(
+             storage, checkpoint::checkpoint_folder(to.run_dir, kWarmStartCheckpoint), kFileName,
+             tables));
+  if (from.file.empty()) {
+    DP_TRY(manifest.images, copy_images(storage, from, manifest, tables, std::move(writer)));
+  } else {
+    DP_TRY(const Job job, job_from_toml(to.job, to.run_dir));
+    DP_TRY(const StartWeights start, StartWeights::read(from.file, job, tables, partitions));
+    DP_TRY(manifest.images, start.write(std::move(writer)));
+    manifest.rows = start.rows();
+    manifest.partitions = partitions;
+    if (notes != nullptr && !start.note().empty()) notes->push_back(start.note());
+  }
   manifest.bases.clear();
   manifest.ownership_generations.clear();
   manifest.given = {};

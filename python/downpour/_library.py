@@ -160,6 +160,7 @@ _FUNCTIONS = {
     "dp_model_describe": (c_char_p, [c_void_p]),
     "dp_model_row_floats": (c_uint32, [c_void_p]),
     "dp_predict": (c_int32, [c_void_p, c_void_p, c_uint32, c_void_p, c_size_t]),
+    "dp_predict_raw": (c_int32, [c_void_p, c_void_p, c_uint32, c_void_p, c_size_t]),
     "dp_model_free": (None, [c_void_p]),
     "dp_free": (None, [c_void_p]),
     "dp_client_open": (c_int32, [POINTER(ClientOptions), POINTER(c_void_p)]),

@@ -381,13 +381,20 @@ class Model:
 
     # ---- predictions
 
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Returns all outputs, float32 [rows, floats]: probabilities, or values of a regression."""
+    def predict_raw(self, X: Any, *, activation: bool = True) -> np.ndarray:
+        """Returns all outputs, float32 [rows, floats]: probabilities, or values of a regression.
+
+        Args:
+            X: as for `predict`.
+            activation: False returns the values before the functions of the outputs: logits instead of probabilities,
+                the logarithm of a rate, or the values of a regression.
+        """
         model = self._model()
         table = X if isinstance(X, Table) else table_of(X, self._names)
         out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)
         if len(table) > 0:
-            c.check(c.library().dp_predict(model.pointer, table.handle, self._threads(), out.ctypes.data, out.size))
+            predict = c.library().dp_predict if activation else c.library().dp_predict_raw
+            c.check(predict(model.pointer, table.handle, self._threads(), out.ctypes.data, out.size))
         return out
 
     def predict_proba(self, X: Any) -> np.ndarray:

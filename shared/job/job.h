@@ -312,10 +312,12 @@ struct CheckpointSpec {
   bool operator==(const CheckpointSpec&) const = default;
 };
 
-/// A new run that starts with the variables of another run's newest checkpoint.
+/// A new run that starts with the variables of another run's newest checkpoint, or of a file.
 struct WarmStartSpec {
   std::string run;    // absolute path of its folder; empty: none
-  bool slots = true;  // also the optimizers' state
+  std::string file;   // absolute path of an .npz or .safetensors file; empty: none
+  bool slots = true;  // also the optimizers' state, of a run
+  const std::string& source() const { return file.empty() ? run : file; }  // empty: none
   bool operator==(const WarmStartSpec&) const = default;
 };
 
@@ -382,6 +384,7 @@ struct EvalSpec {
   EarlyStopSpec early_stop;
   // The result of the run is the epoch with the best evaluation, not the last epoch.
   bool keep_best = false;
+  bool raw_predictions = false;  // `predict` writes the values before the outputs' functions
   bool operator==(const EvalSpec&) const = default;
 };
 

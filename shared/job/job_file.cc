@@ -242,8 +242,8 @@ void settle_paths(Job& job, const std::string& base_dir, const std::string& stem
   if (job.name.empty()) job.name = stem;
   job.base_dir = absolute_path(job.base_dir.empty() ? "." : job.base_dir, base_dir);
   job.run_dir = absolute_path(job.run_dir.empty() ? "runs/" + job.name : job.run_dir, job.base_dir);
-  std::string& warm = job.train.warm_start.run;
-  if (!warm.empty()) warm = absolute_path(warm, job.base_dir);
+  for (std::string* const warm : {&job.train.warm_start.run, &job.train.warm_start.file})
+    if (!warm->empty()) *warm = absolute_path(*warm, job.base_dir);
   for (FieldSpec& field : job.data.fields) {
     for (TransformSpec& op : field.transform) {
       auto* const vocabulary = std::get_if<ops::Vocabulary>(&op);

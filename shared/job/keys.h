@@ -334,9 +334,10 @@ void visit_train(V& v, T& t) {
     inner.number("full_every", t.checkpoint.full_every, 1, 1000);
     inner.flag("fall_back", t.checkpoint.fall_back);
   });
-  if (V::kReads || !t.warm_start.run.empty()) {
+  if (V::kReads || t.warm_start != WarmStartSpec{}) {
     v.table("warm_start", [&](auto& inner) {
-      inner.text("run", t.warm_start.run);
+      if (V::kReads || t.warm_start.file.empty()) inner.text("run", t.warm_start.run);
+      if (V::kReads || !t.warm_start.file.empty()) inner.text("file", t.warm_start.file);
       inner.flag("slots", t.warm_start.slots);
     });
   }
@@ -351,6 +352,7 @@ void visit_eval(V& v, T& t) {
   v.flag("keep_best", t.keep_best);
   if (V::kReads || t.unknown_labels != "error")
     v.choice("unknown_labels", t.unknown_labels, {"error", "skip"}, {});
+  if (V::kReads || t.raw_predictions) v.flag("raw_predictions", t.raw_predictions);
   if (V::kReads || t.early_stop.patience > 0) {
     v.table("early_stop", [&](auto& inner) {
       inner.number("patience", t.early_stop.patience, 0, 1000);

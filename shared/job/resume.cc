@@ -69,6 +69,7 @@ constexpr Rule kRules[] = {
     {"eval.metrics", Frozen::kNever},
     {"eval.keep_best", Frozen::kNever},
     {"eval.unknown_labels", Frozen::kNever},
+    {"eval.raw_predictions", Frozen::kNever},
     {"eval.early_stop.*", Frozen::kNever},
     {"cluster.*", Frozen::kNever},
 };

@@ -28,8 +28,18 @@ namespace {
 
 constexpr const char* kModelHint =
     "set model.preset = \"wide_deep\", for example, or model.layers; downpour init DATAFILE writes "
-    "a "
-    "job with a model";
+    "a job with a model";
+
+Result<void> check_warm_start(const WarmStartSpec& start) {
+  if (!start.run.empty() && !start.file.empty()) {
+    return wrong("`warm_start` has both `run` and `file`", "train.warm_start", "keep one of them");
+  }
+  if (start.file.empty() || start.file.ends_with(".npz") || start.file.ends_with(".safetensors"))
+    return {};
+  return wrong(str("`file` is ", toml_quoted(start.file), ", which is not a file of arrays"),
+               "train.warm_start.file",
+               "name a file that ends in .npz or .safetensors; for a run folder set `run`");
+}
 
 Result<void> check_classes(const FieldSpec& field, const std::string& where) {
   if (field.classes.empty()) return {};
@@ -538,6 +548,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     DP_TRY_VOID(check_top(job));
     DP_TRY_VOID(check_data_given(job.data));
     DP_TRY_VOID(check_steps(job));
+    DP_TRY_VOID(check_warm_start(job.train.warm_start));
     DP_TRY_VOID(check_mode(job));
     DP_TRY_VOID(check_parts(job));
     DP_TRY_VOID(check_rules(job));

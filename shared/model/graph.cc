@@ -124,7 +124,7 @@ class Step final {
         run_forward(chunk);
         for (size_t o = 0; o < predictions.size(); ++o) {
           const Output& output = program_.outputs[o];
-          predict(output, chunk.value(output.input), rows.count(),
+          predict(output, program_.raw, chunk.value(output.input), rows.count(),
                   predictions[o].data() + rows.begin * output.width);
           if (metrics != nullptr) run_loss(chunk, slot, o, false);
         }
@@ -398,6 +398,7 @@ Error custom_refused() {
 
 Result<std::unique_ptr<Graph>> Graph::build(const Job& job) {
   DP_TRY(Program program, compile(job));
+  program.raw = job.eval.raw_predictions;
   auto impl = std::make_unique<Impl>();
   for (const Output& output : program.outputs) impl->widths.push_back(output.width);
   impl->program = std::move(program);

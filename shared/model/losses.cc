@@ -211,12 +211,12 @@ void loss_and_gradient(Loss loss, const LossChunk& chunk) {
   }
 }
 
-void predict(const Output& output, ConstMatrix x, size_t rows, float* predictions) {
+void predict(const Output& output, bool raw, ConstMatrix x, size_t rows, float* predictions) {
   const uint32_t width = output.width;
   for (size_t r = 0; r < rows; ++r) {
     const float* row = x.data + r * x.stride;
     float* out = predictions + r * width;
-    if (info_of(output.loss).target == TargetType::kNumber) {
+    if (raw || info_of(output.loss).target == TargetType::kNumber) {
       for (uint32_t j = 0; j < width; ++j) out[j] = output.offset + output.scale * row[j];
     } else if (output.loss == Loss::kPoisson) {
       for (uint32_t j = 0; j < width; ++j)

@@ -55,8 +55,9 @@ struct LossChunk {
 /// squared error. Label and prediction are those of the first element.
 void loss_and_gradient(Loss loss, const LossChunk& chunk);
 
-/// Writes predictions [rows, output.width]: sigmoid, softmax, e^z, or the value itself.
-void predict(const Output& output, ConstMatrix x, size_t rows, float* predictions);
+/// Writes predictions [rows, output.width]: sigmoid, softmax, e^z, or the value itself. With `raw`
+/// writes the arguments of these functions.
+void predict(const Output& output, bool raw, ConstMatrix x, size_t rows, float* predictions);
 
 /// Returns the sum of the weights above 0.
 double sum_weights(std::span<const float> weights);

@@ -171,6 +171,7 @@ struct Program {
   std::vector<Output> outputs;
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"
+  bool raw = false;  // predictions are the values before the outputs' functions
   ClipSpec clip;
   // Of the tables whose gradients a ps applies when they arrive (RowGroup::kAsync): whether they
   // are divided by the weight of the batch, and the limit of their elements; 0: no limit.

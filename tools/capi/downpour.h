@@ -139,6 +139,10 @@ DP_API uint32_t dp_model_row_floats(const dp_model* model);
 /// dp_training; the result does not depend on it. Error 66: a column is missing.
 DP_API int32_t dp_predict(const dp_model* model, const dp_table* table, uint32_t threads,
                           float* out, size_t floats);
+/// Writes the values before the functions of the outputs instead: logits, logarithms of rates, or
+/// the numbers of a regression.
+DP_API int32_t dp_predict_raw(const dp_model* model, const dp_table* table, uint32_t threads,
+                              float* out, size_t floats);
 DP_API void dp_model_free(dp_model* model);
 
 DP_API void dp_free(void* memory);

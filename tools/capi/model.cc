@@ -69,6 +69,20 @@ Result<std::unique_ptr<dp_model>> model_of(tools::ModelFiles files, Json more) {
   return std::unique_ptr<dp_model>(new dp_model{std::move(files), std::move(scorer), dump(more)});
 }
 
+int32_t predict(const dp_model* model, const dp_table* table, uint32_t threads,
+                std::span<float> out, bool raw) {
+  const uint64_t wanted = dp_table_rows(table) * dp_model_row_floats(model);
+  if (out.size() != wanted) {
+    return fail({ErrorCode::kUsage, str("the room for predictions is ", out.size(), " floats, but ",
+                                        wanted, " are needed")});
+  }
+  return guarded([&] {
+    const auto done = model->scorer->predict(dp_table_name(table),
+                                             threads > 0 ? threads : allowed_cpus(), out, raw);
+    return done ? 0 : fail(done.error());
+  });
+}
+
 int32_t give(Result<std::unique_ptr<dp_model>> made, dp_model** model) {
   if (!made) return fail(made.error());
   *model = made->release();
@@ -160,17 +174,12 @@ uint32_t dp_model_row_floats(const dp_model* model) { return model->scorer->row_
 
 int32_t dp_predict(const dp_model* model, const dp_table* table, uint32_t threads, float* out,
                    size_t floats) {
-  const uint64_t wanted = dp_table_rows(table) * dp_model_row_floats(model);
-  if (floats != wanted) {
-    return capi::fail(
-        {downpour::ErrorCode::kUsage, downpour::str("the room for predictions is ", floats,
-                                                    " floats, but ", wanted, " are needed")});
-  }
-  return capi::guarded([&] {
-    const auto done = model->scorer->predict(
-        dp_table_name(table), threads > 0 ? threads : downpour::allowed_cpus(), {out, floats});
-    return done ? 0 : capi::fail(done.error());
-  });
+  return capi::predict(model, table, threads, {out, floats}, /*raw=*/false);
+}
+
+int32_t dp_predict_raw(const dp_model* model, const dp_table* table, uint32_t threads, float* out,
+                       size_t floats) {
+  return capi::predict(model, table, threads, {out, floats}, /*raw=*/true);
 }
 
 void dp_model_free(dp_model* model) { delete model; }

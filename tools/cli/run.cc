@@ -128,7 +128,7 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
   if (config.resume && config.mode == wire::Purpose::kTrain) {
     info.resumed =
         config.resume->checkpoint == chief::kWarmStartCheckpoint
-            ? str("starts with the variables of ", plan.job.train.warm_start.run)
+            ? str("starts with the variables of ", plan.job.train.warm_start.source())
             : str("continues from checkpoint ", config.resume->checkpoint, ", after epoch ",
                   config.resume->sealed_epochs,
                   plan.job.train.epochs == kEpochsMax ? "" : str(" of ", plan.job.train.epochs));

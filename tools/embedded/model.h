@@ -59,25 +59,30 @@ class Scorer {
   uint32_t row_floats() const;
   const std::vector<uint32_t>& widths() const { return widths_; }
   /// Predicts the rows of a table in memory ("memory:7"). Writes row_floats() floats for each row:
-  /// the values of the first output, then those of the next. Uses up to `threads` threads; the
-  /// result does not depend on their number. Errors: those of reading. Requires room for all rows.
-  Result<void> predict(const std::string& table, uint32_t threads, std::span<float> out) const;
+  /// the values of the first output, then those of the next. With `raw` writes the values before
+  /// the functions of the outputs. Uses up to `threads` threads; the result does not depend on
+  /// their number. Errors: those of reading. Requires room for all rows.
+  Result<void> predict(const std::string& table, uint32_t threads, std::span<float> out,
+                       bool raw = false) const;
 
  private:
   friend class RowScorer;
+  friend class LineEvaluator;
   struct Table;
   struct Buffers;
   Scorer();
   Result<void> load(Storage& storage, const std::string& run_dir);
+  /// Sets the views of `buffers` to the weights that the batch needs.
+  void gather(const Batch& batch, Buffers& buffers) const;
   /// Predicts the records of a batch, and fills the batch up to a multiple of `rows`. Writes
   /// row_floats() floats for each.
-  void predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, float* to) const;
-  Result<void> predict_rows(const std::shared_ptr<const struct ScoringPlan>& plan, uint64_t begin,
-                            uint64_t end, std::span<float> out) const;
+  void predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, bool raw, float* to) const;
+  Result<void> predict_rows(const struct ScoringPlan& plan, uint64_t begin, uint64_t end,
+                            std::span<float> out) const;
 
   Job job_;
   ViewId checkpoint_;
-  std::unique_ptr<model::Graph> graph_;
+  std::unique_ptr<model::Graph> graph_, raw_graph_;
   std::vector<uint32_t> widths_;
   std::vector<Table> tables_;  // in the order of the graph's tables
 };

@@ -114,7 +114,8 @@ Result<void> RowScorer::predict(std::span<const std::string_view> rows, std::vec
   if (rows.empty()) return {};
   DP_TRY_VOID(state_->lines->parse(rows, state_->batch));
   const uint32_t chunk_rows = std::min(scorer_->graph_->chunk_rows(), kFilledRows);
-  scorer_->predict_batch(state_->batch, chunk_rows, state_->buffers, out.data());
+  scorer_->predict_batch(state_->batch, chunk_rows, state_->buffers,
+                         /*raw=*/false, out.data());
   return {};
 }
 

@@ -130,6 +130,7 @@ void fill_chunk(Batch& batch, uint32_t chunk_rows) {
 struct ScoringPlan {
   std::shared_ptr<const data::ReadPlan> reading;
   uint64_t row_bytes = 1;
+  bool raw = false;
 };
 
 Scorer::Scorer() = default;
@@ -153,6 +154,9 @@ Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   DP_TRY(job_, job_from_toml(manifest.job, run_dir));
   if (job_.model.is_custom()) return model::custom_refused();
   DP_TRY(graph_, model::Graph::build(job_));
+  Job raw_job = job_;
+  raw_job.eval.raw_predictions = true;
+  DP_TRY(raw_graph_, model::Graph::build(raw_job));
   widths_ = graph_->output_widths();
   for (const TableSpec& spec : manifest.tables) {
     Table& table = tables_.emplace_back();
@@ -182,7 +186,7 @@ Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   return {};
 }
 
-void Scorer::predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, float* to) const {
+void Scorer::gather(const Batch& batch, Buffers& buffers) const {
   std::vector<model::VariableView>& views = buffers.views;
   views.clear();
   size_t v = 0;
@@ -196,19 +200,24 @@ void Scorer::predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, float*
       views.push_back({dense ? table.weights[m].data() : buffers.gathered[v].data()});
     }
   }
+}
+
+void Scorer::predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, bool raw,
+                           float* to) const {
+  gather(batch, buffers);
   const uint32_t records = batch.records;
   fill_chunk(batch, rows);
-  graph_->forward(batch, views, *buffers.workspace, 1, buffers.predictions, nullptr);
+  const model::Graph& graph = raw ? *raw_graph_ : *graph_;
+  graph.forward(batch, buffers.views, *buffers.workspace, 1, buffers.predictions, nullptr);
   for (uint32_t r = 0; r < records; ++r)
     for (size_t o = 0; o < widths_.size(); ++o)
       to = std::copy_n(&buffers.predictions[o][size_t(r) * widths_[o]], widths_[o], to);
 }
 
-Result<void> Scorer::predict_rows(const std::shared_ptr<const ScoringPlan>& plan, uint64_t begin,
-                                  uint64_t end, std::span<float> out) const {
-  const plan::ShardRange range{.begin = begin * plan->row_bytes, .end = end * plan->row_bytes};
-  DP_TRY(const auto reader,
-         data::open_shard(plan->reading, data::Split::kAll, ShardId{}, range, 0));
+Result<void> Scorer::predict_rows(const ScoringPlan& plan, uint64_t begin, uint64_t end,
+                                  std::span<float> out) const {
+  const plan::ShardRange range{.begin = begin * plan.row_bytes, .end = end * plan.row_bytes};
+  DP_TRY(const auto reader, data::open_shard(plan.reading, data::Split::kAll, ShardId{}, range, 0));
   Buffers buffers(*this);
   const uint32_t floats = row_floats();
   float* to = out.data();
@@ -217,15 +226,15 @@ Result<void> Scorer::predict_rows(const std::shared_ptr<const ScoringPlan>& plan
     if (!more) break;
     const uint32_t records = batch.records;
     DP_CHECK(to + size_t(records) * floats <= out.data() + out.size(), records);
-    predict_batch(batch, graph_->chunk_rows(), buffers, to);
+    predict_batch(batch, graph_->chunk_rows(), buffers, plan.raw, to);
     to += size_t(records) * floats;
   }
   DP_CHECK(to == out.data() + out.size(), out.size());
   return {};
 }
 
-Result<void> Scorer::predict(const std::string& table, uint32_t threads,
-                             std::span<float> out) const {
+Result<void> Scorer::predict(const std::string& table, uint32_t threads, std::span<float> out,
+                             bool raw) const {
   DP_TRY(const auto memory, data::find_table(table));
   const uint64_t rows = memory->rows;
   DP_CHECK(out.size() == rows * row_floats(), out.size(), rows);
@@ -234,9 +243,8 @@ Result<void> Scorer::predict(const std::string& table, uint32_t threads,
   job.data.bad_records = BadRecords::kFail;  // each row has a prediction
   const SourceSpec source{.paths = {table}};
   DP_TRY(auto files, data::list_files(job.data, source, "/"));
-  const auto plan = std::make_shared<ScoringPlan>();
-  plan->row_bytes = memory->row_bytes();
-  plan->reading = data::for_prediction(
+  ScoringPlan plan{.row_bytes = memory->row_bytes(), .raw = raw};
+  plan.reading = data::for_prediction(
       *data::make_read_plan(job, graph_->inputs(), widths_, source, std::move(files), 0),
       job.model.outputs);
   const uint64_t pieces = std::max<uint64_t>((rows + kRowsPerPiece - 1) / kRowsPerPiece, 1);

@@ -90,9 +90,11 @@ Result<std::unique_ptr<LineBatches>> LineBatches::make(std::shared_ptr<const Rea
                                                        const JsonRules& rules) {
   DP_CHECK(is_lines(plan->data.format));
   const bool json = plan->data.format == DataFormat::kJsonl;
+  // No file has the lines, so a table has the columns that the job declares.
+  const plan::FileInfo none{.path = std::string(plan::FileInfo::kProgramMark)};
   DP_TRY(std::unique_ptr<RecordParser> parser,
          json ? make_json_parser(*plan, rules)
-              : format_of(plan->data.format).make_parser(*plan, plan::FileInfo{}));
+              : format_of(plan->data.format).make_parser(*plan, none));
   return std::unique_ptr<LineBatches>(new LineBatches(std::move(plan), std::move(parser)));
 }
 

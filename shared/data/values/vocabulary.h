@@ -28,6 +28,11 @@ class Vocabulary {
   /// Returns the word's number, or kUnknown.
   uint64_t find(std::string_view word) const;
   uint64_t size() const { return ends_.size(); }
+  /// Returns the word of a number below size(). It is empty for an empty line.
+  std::string_view word(uint64_t number) const {
+    const uint32_t begin = number == 0 ? 0 : ends_[number - 1];
+    return std::string_view(text_).substr(begin, ends_[number] - begin);
+  }
   /// Returns a hash of all words in order. It is below 2^62 and not 0.
   uint64_t fingerprint() const { return fingerprint_; }
 
@@ -37,10 +42,6 @@ class Vocabulary {
   /// Returns the index in slots_ of the word, or of the free slot for it.
   size_t slot_of(std::string_view wanted) const;
   void grow();
-  std::string_view word(uint64_t number) const {
-    const uint32_t begin = number == 0 ? 0 : ends_[number - 1];
-    return std::string_view(text_).substr(begin, ends_[number] - begin);
-  }
 
   std::string text_;             // all words, concatenated
   std::vector<uint32_t> ends_;   // end of each word
