@@ -1,4 +1,5 @@
 // The forms in which `downpour predict` writes predictions.
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -148,6 +149,25 @@ TEST_CASE("a bad record ends predictions, also in a model that skips bad records
   std::ifstream old(dir / "old.tsv");
   CHECK(std::string{std::istreambuf_iterator<char>(old), {}} == "old\n");
   CHECK_FALSE(std::ifstream(dir / "old.tsv.tmp").good());
+}
+
+TEST_CASE("raw predictions are the logits of the classes", "[integration]") {
+  const ScratchDir dir;
+  train_animals(dir);
+  const Ended probabilities = predict(dir, {}), raw = predict(dir, {"--raw"});
+  INFO(raw.err);
+  REQUIRE(raw.status == 0);
+  const auto wanted = lines_of(probabilities.out), found = lines_of(raw.out);
+  REQUIRE(found.size() == 3);
+  for (size_t i = 0; i < found.size(); ++i) {
+    double z[3], p[3], sum = 0;
+    std::istringstream(found[i]) >> z[0] >> z[1] >> z[2];
+    std::istringstream(wanted[i]) >> p[0] >> p[1] >> p[2];
+    for (const double each : z) sum += std::exp(each);
+    for (int k = 0; k < 3; ++k) CHECK(std::exp(z[k]) / sum == Approx(p[k]).margin(1e-6));
+  }
+  CHECK(found != wanted);
+  CHECK(predict(dir, {"--raw", "--top", "1"}).status == 64);
 }
 
 }  // namespace

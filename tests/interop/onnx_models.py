@@ -2,7 +2,7 @@
 
 onnx_models.py BIN FOLDER, where BIN has Downpour's programs. For each preset, and for models with every type of layer
 and loss: trains, exports, checks the file with the onnx package, and runs the program of docs/onnx.md with onnxruntime
-on 1,000 records. Prints each comparison. Exits with 1 if one has failed.
+on 1,000 records. Also begins runs with files that NumPy and the safetensors library have written. Prints each comparison. Exits with 1 if one has failed.
 """
 import json
 import re
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import safetensors.numpy
 
 BIN, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -145,7 +146,8 @@ def compare(name, model, columns, predict):
     metadata = {each.key: each.value for each in loaded.metadata_props}
     outputs = json.loads(metadata["downpour.outputs"])
     downpour("predict", run, "--data", FOLDER / "rows.jsonl", "--quiet", "--out", FOLDER / "predictions.npy")
-    wanted = np.load(FOLDER / "predictions.npy")
+    downpour("predict", run, "--raw", "--data", FOLDER / "rows.jsonl", "--quiet", "--out", FOLDER / "raw.npy")
+    wanted, raw = np.load(FOLDER / "predictions.npy"), np.load(FOLDER / "raw.npy")
     assert wanted.shape == (RECORDS, sum(each["width"] for each in outputs)), wanted.shape
     assert wanted.std(0).min() > 1e-3, "the model predicts a constant"
     at = 0
@@ -154,11 +156,33 @@ def compare(name, model, columns, predict):
         at += each["width"]
         difference = np.abs(found[each["name"]] - part)
         check(f"{name}: {each['name']}", (difference / np.maximum(1, np.abs(part))).max(), TOLERANCE)
-        raw = found[each["raw"]].astype(np.float64)
-        again = {"logistic": lambda z: 1 / (1 + np.exp(-z)), "poisson": np.exp,
-                 "softmax_cross_entropy": lambda z: np.exp(z) / np.exp(z).sum(1, keepdims=True)}.get(each["loss"], lambda z: z)(raw)
-        check(f"{name}: {each['raw']}", (np.abs(again - part) / np.maximum(1, np.abs(part))).max(), TOLERANCE)
+        difference = np.abs(found[each["raw"]] - raw[:, at - each["width"]:at])
+        check(f"{name}: {each['raw']}", (difference / np.maximum(1, np.abs(part))).max(), TOLERANCE)
     assert onnxruntime.InferenceSession(str(file)).get_modelmeta().producer_name == "downpour"
+
+
+def check_start():
+    """Begins runs with files that NumPy and the safetensors library have written: other types, and another order of rows."""
+    downpour("export", FOLDER / "runs/deepfm", "--out", FOLDER / "w.safetensors")
+    arrays = safetensors.numpy.load_file(FOLDER / "w.safetensors")
+    changed = {}
+    for name, array in arrays.items():
+        if name + "/keys" in arrays:
+            changed[name] = array[::-1]
+        elif name.endswith("/keys"):
+            changed[name] = array[::-1].astype(np.int64)
+        else:
+            changed[name] = array.astype(np.float64)
+    np.savez_compressed(FOLDER / "changed.npz", **changed)
+    safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in changed.items()}, FOLDER / "changed.safetensors")
+    downpour("predict", FOLDER / "runs/deepfm", "--data", FOLDER / "rows.jsonl", "--quiet", "--out", FOLDER / "wanted.npy")
+    for ending in ("npz", "safetensors"):
+        job = FOLDER / f"start_{ending}.toml"
+        model = job_of(MODELS["deepfm"]).replace("epochs = 3", f'epochs = 1, warm_start = {{ file = "changed.{ending}" }}')
+        job.write_text("seed = 5\noptimizer = { type = \"adagrad\", learning_rate = 1e-30 }\n" + model)
+        downpour("train", job, "--fresh", "--quiet")
+        downpour("predict", FOLDER / f"runs/start_{ending}", "--data", FOLDER / "rows.jsonl", "--quiet", "--out", FOLDER / "again.npy")
+        check(f"a start from {ending}", np.abs(np.load(FOLDER / "again.npy") - np.load(FOLDER / "wanted.npy")).max(), 1e-6)
 
 
 def main():
@@ -166,6 +190,7 @@ def main():
     predict = documented()["predict"]
     for name, model in MODELS.items():
         compare(name, model, columns, predict)
+    check_start()
     return 1 if failed else 0
 
 

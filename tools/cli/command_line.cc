@@ -36,6 +36,7 @@ int run_command_line(int argc, char** argv) {
   add_init(app, status);
   add_eval(app, status);
   add_predict(app, status);
+  add_importance(app, status);
   add_serve(app, status);
   add_average(app, status);
   add_synth(app, status);

@@ -1,5 +1,6 @@
 // The verbs eval and predict: one pass over data with a saved model.
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -8,9 +9,11 @@
 #include "shared/base/error_text.h"
 #include "shared/base/object_scheme.h"
 #include "shared/data/formats/sniff.h"
+#include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/formats.h"
 #include "shared/model/graph.h"
+#include "tools/cli/importance.h"
 #include "tools/cli/prediction_writer.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
@@ -91,6 +94,7 @@ Result<Job> eval_job(const EvalFlags& flags) {
   };
   number(flags.common.threads, job.cluster.threads);
   if (flags.skip_unknown_labels) job.eval.unknown_labels = "skip";
+  job.eval.raw_predictions = flags.form.raw;
   if (const std::string program = program_of(job); !program.empty() && !flags.allow_exec) {
     return Error{ErrorCode::kPermission,
                  str("the job of this run starts a program on this machine: ", printable(program)),
@@ -126,7 +130,52 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   return status;
 }
 
+struct ImportanceFlags {
+  EvalFlags eval;
+  uint32_t repeats = 3;
+  uint64_t seed = 1;
+  bool json = false;
+};
+
+Result<void> run_importance(const ImportanceFlags& flags) {
+  if (flags.eval.data.empty()) {
+    return Error{ErrorCode::kUsage, "importance needs --data: records with labels", "",
+                 "for example --data test.csv", ""};
+  }
+  DP_TRY(const Job job, eval_job(flags.eval));
+  PosixStorage storage;
+  const uint32_t cores = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
+  DP_TRY(
+      const Importance found,
+      importance(storage, job, {.repeats = flags.repeats, .seed = flags.seed, .threads = cores}));
+  const std::string text = flags.json ? importance_json(found) : importance_text(found);
+  std::fputs(text.c_str(), stdout);
+  return {};
+}
+
 }  // namespace
+
+void add_importance(CLI::App& app, int& status) {
+  auto flags = std::make_shared<ImportanceFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "importance",
+      "Show how much worse a saved model becomes when the values of one column are shuffled");
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("run", flags->eval.run, "Run folder, or job file of the run")->required();
+  verb->add_option("--data", flags->eval.data,
+                   "Files or globs of csv, tsv or JSON lines that were not used for training");
+  verb->add_option("--repeats", flags->repeats, "Shuffles of each column")
+      ->check(CLI::Range(1, 1000));
+  verb->add_option("--seed", flags->seed, "Seed of the shuffles");
+  verb->add_option("--threads", flags->eval.common.threads, "Number of cores to use")
+      ->default_str("");
+  verb->add_flag("--json", flags->json, "As JSON");
+  verb->footer("Example:\n  downpour importance runs/adult --data adult.test.csv");
+  verb->callback([flags, &status] {
+    const auto done = run_importance(*flags);
+    status = done ? 0 : report_error(done.error());
+  });
+}
 
 void add_eval(CLI::App& app, int& status) {
   auto flags = std::make_shared<EvalFlags>();
@@ -162,6 +211,9 @@ void add_predict(CLI::App& app, int& status) {
   verb->add_option("--top", flags->form.top,
                    "Write so many of the likeliest classes with their probabilities")
       ->default_str("");
+  verb->add_flag("--raw", flags->form.raw,
+                 "Write the values before the functions of the outputs: logits instead of "
+                 "probabilities");
   verb->add_flag("--header", flags->form.header,
                  "Begin tsv and csv with a line of names: outputs and classes");
   verb->add_option("--threads", flags->common.threads, "Number of cores to use")->default_str("");

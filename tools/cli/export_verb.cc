@@ -12,7 +12,7 @@ namespace downpour::tools {
 namespace {
 
 struct ExportFlags {
-  std::string run, out, format;
+  std::string run, out, format, variable;
 };
 
 Result<void> run_export(const ExportFlags& flags) {
@@ -23,7 +23,8 @@ Result<void> run_export(const ExportFlags& flags) {
   };
   DP_TRY(const Exported exported, export_model(storage, {.run_dir = absolute(flags.run),
                                                          .path = absolute(flags.out),
-                                                         .format = flags.format}));
+                                                         .format = flags.format,
+                                                         .variable = flags.variable}));
   for (const std::string& note : exported.notes)
     std::fprintf(stderr, "warning: %s\n", printable(note).c_str());
   std::vector<std::vector<std::string>> rows = {{"array", "type", "shape", "bytes"}};
@@ -48,17 +49,20 @@ void add_export(CLI::App& app, int& status) {
       "export",
       "Write a saved model to a file for other programs: its variables, or an ONNX model");
   verb->add_option("run", flags->run, "Run folder")->required();
-  verb->add_option(
-          "--out", flags->out,
-          "File to write: NAME.npz (NumPy), NAME.safetensors, or NAME.onnx (the operations "
-          "after the embeddings)")
+  verb->add_option("--out", flags->out,
+                   "File to write: NAME.npz (NumPy), NAME.safetensors, NAME.onnx (the operations "
+                   "after the embeddings), or NAME.tsv (the rows of one variable of embeddings)")
       ->required();
   verb->add_option("--format", flags->format,
-                   "npz, safetensors or onnx; default: by the ending of the file")
+                   "npz, safetensors, onnx or tsv; default: by the ending of the file")
+      ->default_str("");
+  verb->add_option("--variable", flags->variable,
+                   "For tsv: name of the embeddings, if the model has several")
       ->default_str("");
   verb->footer(
       "Examples:\n  downpour export runs/clicks --out clicks.npz\n"
-      "  downpour export runs/clicks --out clicks.onnx");
+      "  downpour export runs/clicks --out clicks.onnx\n"
+      "  downpour export runs/clicks --variable emb/job --out jobs.tsv");
   verb->callback([flags, &status] {
     const auto done = run_export(*flags);
     status = done ? 0 : report_error(done.error());

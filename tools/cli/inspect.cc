@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <iostream>
 #include <vector>
 
@@ -176,6 +177,25 @@ Json epoch_json(const checkpoint::EpochRecord& epoch) {
   return json;
 }
 
+std::string top_text(const std::vector<TopRows>& all) {
+  std::string text;
+  for (const TopRows& rows : all) {
+    const bool words =
+        std::ranges::any_of(rows.top, [](const TopRow& r) { return !r.words.empty(); });
+    std::vector<std::vector<std::string>> table = {{"key"}};
+    if (words) table[0].push_back("words");
+    table[0].push_back(rows.norm ? "l2 norm" : "weight");
+    for (const TopRow& row : rows.top) {
+      table.push_back({printable(row.name)});
+      if (words) table.back().push_back(printable(row.words));
+      table.back().push_back(number(row.value));
+    }
+    text += str("largest of the ", grouped(rows.rows), rows.rows == 1 ? " row of " : " rows of ",
+                printable(rows.variable), "\n", table_text(table, words ? 2 : 1));
+  }
+  return text;
+}
+
 /// Names the checkpoint of the best evaluation, which `eval` and `predict` use.
 std::string best_text(const Summary& summary) {
   const ViewId best = summary.manifest.best;
@@ -220,7 +240,7 @@ std::string summary_text(const Summary& summary) {
   return text;
 }
 
-std::string summary_json(const Summary& summary) {
+std::string summary_json(const Summary& summary, const std::vector<TopRows>& top) {
   const Manifest& manifest = summary.manifest;
   Json json = {{"checkpoint", {{"term", manifest.id.term}, {"n", manifest.id.n}}},
                {"manifest", summary.manifest_path},
@@ -263,13 +283,25 @@ std::string summary_json(const Summary& summary) {
                                    {"shards_ended_min", epoch.shards_ended_min},
                                    {"shards_ended_max", epoch.shards_ended_max}});
   }
+  for (const TopRows& rows : top) {
+    Json& list = json["top"][rows.variable];
+    for (const TopRow& row : rows.top)
+      list.push_back(
+          {{"key", row.name}, {"words", row.words}, {rows.norm ? "norm" : "weight", row.value}});
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Result<void> inspect(const std::string& path, const InspectOptions& options, std::ostream& out) {
   PosixStorage storage;
   DP_TRY(const Summary summary, checkpoint::summarize(storage, path));
-  out << (options.json ? summary_json(summary) : summary_text(summary)) << std::flush;
+  std::vector<TopRows> top;
+  if (options.top > 0) {
+    const std::filesystem::path run = std::filesystem::path(summary.manifest_path).parent_path();
+    DP_TRY(top, top_weights(storage, run.parent_path(), summary.manifest, options.top));
+  }
+  out << (options.json ? summary_json(summary, top) : summary_text(summary) + top_text(top))
+      << std::flush;
   if (!out) return Error{ErrorCode::kIo, "the result could not be written"};
   return {};
 }

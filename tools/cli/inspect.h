@@ -4,14 +4,17 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/checkpoint/summary.h"
+#include "tools/export/top_weights.h"
 
 namespace downpour::tools {
 
 struct InspectOptions {
   bool json = false;
+  uint32_t top = 0;  // largest rows of each variable to show
 };
 
 /// Runs the verb: prints the newest whole checkpoint of a run folder, or the checkpoint of a
@@ -23,6 +26,6 @@ int run_inspect(const std::string& path, const InspectOptions& options, std::ost
 Result<void> inspect(const std::string& path, const InspectOptions& options, std::ostream& out);
 
 std::string summary_text(const checkpoint::Summary& summary);
-std::string summary_json(const checkpoint::Summary& summary);
+std::string summary_json(const checkpoint::Summary& summary, const std::vector<TopRows>& top = {});
 
 }  // namespace downpour::tools

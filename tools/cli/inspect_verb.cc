@@ -17,7 +17,11 @@ void add_inspect(CLI::App& app, int& status) {
       "Show variables, rows, bytes and norms of a saved model, and verify its checksums");
   verb->add_option("path", flags->path, "Run folder, or manifest file in a run folder")->required();
   verb->add_flag("--json", flags->options.json, "As JSON");
-  verb->footer("Example:\n  downpour inspect runs/a9a");
+  verb->add_option("--top", flags->options.top,
+                   "Also show so many of the largest weights of linear layers, and of the rows of "
+                   "embeddings by their norms, with keys and words")
+      ->default_str("");
+  verb->footer("Examples:\n  downpour inspect runs/a9a\n  downpour inspect runs/a9a --top 20");
   verb->callback(
       [flags, &status] { status = run_inspect(flags->path, flags->options, std::cout); });
 }

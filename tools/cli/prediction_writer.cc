@@ -394,6 +394,10 @@ Result<std::unique_ptr<PredictionWriter>> write_predictions(const Job& job,
                                                             const std::vector<uint32_t>& widths,
                                                             const PredictionForm& form) {
   DP_TRY(const DataFormat format, format_of(form));
+  if (form.raw && form.top > 0) {
+    return Error{ErrorCode::kUsage, "--top writes probabilities, and --raw writes none", "--raw",
+                 "leave out one of them"};
+  }
   if (is_arrays(format)) return ArrayWriter::open(widths, form);
   return LineWriter::open(job, widths, form, format);
 }

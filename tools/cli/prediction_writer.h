@@ -17,6 +17,7 @@ struct PredictionForm {
   std::string out = "-";  // file; "-": stdout
   std::string format;     // "tsv", "csv", "jsonl" or "npy"; empty: by the ending of `out`, or tsv
   bool header = false;    // begin csv and tsv with a line of names
+  bool raw = false;       // the predictions are not probabilities
   std::vector<std::string> ids;  // columns of the data that each line begins with
   uint32_t top = 0;  // of each output with classes: the names and probabilities of the likeliest
 };

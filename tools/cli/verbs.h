@@ -46,6 +46,7 @@ void add_train(CLI::App& app, int& status);
 void add_init(CLI::App& app, int& status);
 void add_eval(CLI::App& app, int& status);
 void add_predict(CLI::App& app, int& status);
+void add_importance(CLI::App& app, int& status);
 void add_serve(CLI::App& app, int& status);
 void add_average(CLI::App& app, int& status);
 void add_synth(CLI::App& app, int& status);

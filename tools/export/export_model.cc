@@ -5,6 +5,7 @@
 #include "shared/base/bytes.h"
 #include "shared/optim/optimizer.h"
 #include "tools/export/onnx_model.h"
+#include "tools/export/rows_tsv.h"
 #include "tools/export/saved_model.h"
 
 namespace downpour::tools {
@@ -107,14 +108,19 @@ Result<Exported> export_model(Storage& storage, const ExportRequest& request) {
   const auto is = [&](const char* format) {
     return request.format.empty() ? path.ends_with(str(".", format)) : request.format == format;
   };
+  if (is("tsv")) return export_rows(storage, request.run_dir, path, request.variable);
+  if (!request.variable.empty()) {
+    return Error{ErrorCode::kUsage, "only a .tsv file has the rows of one variable", path,
+                 "leave out --variable, or write a .tsv file"};
+  }
   if (is("npz")) return export_arrays(storage, request, ArchiveFormat::kNpz);
   if (is("safetensors")) return export_arrays(storage, request, ArchiveFormat::kSafetensors);
   if (is("onnx")) return export_onnx(storage, request.run_dir, path);
-  return Error{ErrorCode::kUsage,
-               request.format.empty() ? "the format of the file is not known"
-                                      : str("the format `", request.format, "` is not known"),
-               path,
-               "end the name in .npz, .safetensors or .onnx, or name one of them: --format npz"};
+  return Error{
+      ErrorCode::kUsage,
+      request.format.empty() ? "the format of the file is not known"
+                             : str("the format `", request.format, "` is not known"),
+      path, "end the name in .npz, .safetensors, .onnx or .tsv, or name one of them: --format npz"};
 }
 
 }  // namespace downpour::tools

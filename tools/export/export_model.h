@@ -11,13 +11,14 @@ namespace downpour::tools {
 
 struct ExportRequest {
   std::string run_dir;
-  std::string path;    // the file to write
-  std::string format;  // "npz", "safetensors" or "onnx"; empty: the ending of `path`
+  std::string path;           // the file to write
+  std::string format;         // "npz", "safetensors", "onnx" or "tsv"; empty: the ending of `path`
+  std::string variable = {};  // tsv: the embeddings; may be empty if there is one variable
 };
 
 /// Writes the model in `run_dir`: its best checkpoint if the run keeps one (`eval.keep_best`),
-/// otherwise its newest. ONNX: see onnx_model.h. The other formats have these arrays, without
-/// optimizer slots, in this order:
+/// otherwise its newest. ONNX: see onnx_model.h. TSV: see rows_tsv.h. The other formats have these
+/// arrays, without optimizer slots, in this order:
 ///
 /// - a dense variable by its name, for example `tower/0/kernel` [in, out], float32;
 /// - a variable of embeddings by its name, [rows, dim], float32, after its `NAME/keys` [rows],

@@ -1,6 +1,7 @@
 #include "tools/export/saved_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "chief/runtime/average_images.h"
 #include "shared/checkpoint/partition_reader.h"
@@ -15,8 +16,14 @@ using checkpoint::TableImage;
 
 Result<SavedModel> SavedModel::open(Storage& storage, const std::string& run_dir,
                                     std::vector<std::string>& notes) {
+  DP_TRY(checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, &notes));
+  return of(storage, run_dir, std::move(manifest));
+}
+
+Result<SavedModel> SavedModel::of(Storage& storage, const std::string& run_dir,
+                                  checkpoint::Manifest manifest) {
   SavedModel model(storage);
-  DP_TRY(model.manifest_, checkpoint::load_model(storage, run_dir, &notes));
+  model.manifest_ = std::move(manifest);
   DP_TRY(model.job_, job_from_toml(model.manifest_.job, run_dir));
   model.folder_ = checkpoint::checkpoint_folder(run_dir, model.manifest_.id);
   return model;

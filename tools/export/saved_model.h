@@ -30,6 +30,10 @@ class SavedModel {
   static Result<SavedModel> open(Storage& storage, const std::string& run_dir,
                                  std::vector<std::string>& notes);
 
+  /// Opens the checkpoint of a manifest of the run.
+  static Result<SavedModel> of(Storage& storage, const std::string& run_dir,
+                               checkpoint::Manifest manifest);
+
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const Job& job() const { return job_; }
 

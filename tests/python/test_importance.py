@@ -1,0 +1,65 @@
+"""Permutation importance: `downpour importance` agrees with Model.importance, on CSV and JSON lines."""
+
+import json
+import subprocess
+
+import downpour as dp
+import numpy as np
+import pandas as pd
+import pytest
+from downpour._programs import program
+
+
+def frame_of(seed, rows=2000):
+    """Two columns decide the label: the number more than the text. The third does not, and `other` is not read."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": rng.uniform(-1, 1, rows).round(6), "colour": rng.choice(["a, b", 'c"d', "e"], rows),
+                          "noise": rng.normal(size=rows).round(6)})
+    chance = 1 / (1 + np.exp(-6 * frame.x - 1.5 * (frame.colour == "e")))
+    return frame, (rng.random(rows) < chance).astype(int)
+
+
+def run(*arguments):
+    ended = subprocess.run([program("downpour"), *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_the_verb_agrees_with_the_model(tmp_path, form):
+    frame, y = frame_of(1)
+    test, labels = frame_of(2)
+    both, path = test.assign(label=labels, other=7), tmp_path / f"test.{form}"
+    if form == "csv":
+        model = dp.Model(epochs=5).fit(frame, y)
+        model.save(tmp_path / "run")
+        both = both.rename(columns={"label": model.description["outputs"][0]["target"]})
+        both.to_csv(path, index=False)
+    else:
+        frame.assign(label=y, other=7).to_json(tmp_path / "train.jsonl", orient="records", lines=True)
+        run("train", tmp_path / "train.jsonl", "--quiet", "--set", f"run_dir={tmp_path / 'run'}", "--epochs", 5)
+        model = dp.Model.load(tmp_path / "run")
+        both.to_json(path, orient="records", lines=True)
+    found = json.loads(run("importance", tmp_path / "run", "--data", path, "--json", "--repeats", 10, "--threads", 2))
+    rises = {each["column"]: each["rise"] for each in found["columns"]}
+    assert found["metric"] == "logloss" and found["records"] == 2000
+    assert list(rises)[:2] == ["x", "colour"] and rises["x"] > 5 * rises["colour"] > 0
+    assert abs(rises["noise"]) < 0.01
+    again = json.loads(run("importance", tmp_path / "run", "--data", path, "--json", "--repeats", 10, "--threads", 1))
+    assert again == found
+    if form == "csv":
+        wanted = model.importance(test, labels, repeats=10)
+        for each in found["columns"]:
+            if each["column"] in wanted:
+                assert each["rise"] == pytest.approx(wanted[each["column"]], abs=3 * each["deviation"] + 1e-3)
+        p = model.predict_proba(test)[np.arange(len(labels)), labels]
+        assert found["base"] == pytest.approx(-np.log(p).mean(), abs=1e-5)
+
+
+def test_data_without_columns_are_refused(tmp_path):
+    frame, y = frame_of(1, 200)
+    (tmp_path / "train.svm").write_text("".join(f"{label} {1 + i % 9}:1\n" for i, label in enumerate(y)))
+    run("train", tmp_path / "train.svm", "--quiet", "--set", f"run_dir={tmp_path / 'run'}", "--epochs", 1)
+    ended = subprocess.run([program("downpour"), "importance", tmp_path / "run", "--data", tmp_path / "train.svm"],
+                           capture_output=True, text=True, check=False)
+    assert ended.returncode == 64 and "libsvm" in ended.stderr and "csv, tsv or JSON lines" in ended.stderr
