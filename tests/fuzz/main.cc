@@ -21,6 +21,7 @@ std::vector<Target> all_targets(const std::string& folder) {
   add_setting_targets(folder, all);
   add_state_targets(all);
   add_store_targets(all);
+  add_serve_targets(all);
   add_key_targets(folder, all);
   add_bomb_targets(folder, all);
   return all;

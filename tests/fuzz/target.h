@@ -45,6 +45,7 @@ void add_array_targets(const std::string& folder, std::vector<Target>& out);
 void add_setting_targets(const std::string& folder, std::vector<Target>& out);
 void add_state_targets(std::vector<Target>& out);
 void add_store_targets(std::vector<Target>& out);
+void add_serve_targets(std::vector<Target>& out);
 void add_key_targets(const std::string& folder, std::vector<Target>& out);
 void add_bomb_targets(const std::string& folder, std::vector<Target>& out);
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <sys/stat.h>
 
+#include "chief/runtime/weights_file.h"
 #include "shared/data/bytes/open_bytes.h"
 #include "shared/data/formats/numpy/array_stream.h"
 #include "tests/fuzz/reading.h"
@@ -236,6 +237,73 @@ Target images_target(const std::string& folder) {
               }};
 }
 
+// ---- files of weights
+
+constexpr std::string_view kHeaderTokens[] = {"{",
+                                              "}",
+                                              "[",
+                                              "]",
+                                              ",",
+                                              ":",
+                                              "\"",
+                                              "\"dtype\"",
+                                              "\"F32\"",
+                                              "\"U64\"",
+                                              "\"BF16\"",
+                                              "\"shape\"",
+                                              "\"data_offsets\"",
+                                              "\"__metadata__\"",
+                                              "null",
+                                              "18446744073709551615",
+                                              "-1",
+                                              "4294967296",
+                                              "0"};
+
+std::string safetensors_seed(Rng& rng) {
+  const uint64_t rows = rng.below(6);
+  std::string header =
+      str(R"({"__metadata__":{"job.toml":"seed = 1"},"w":{"dtype":"F32","shape":[)", rows,
+          R"(,2],"data_offsets":[0,)", rows * 8, R"(]},"w/keys":{"dtype":"U64","shape":[)", rows,
+          R"(],"data_offsets":[)", rows * 8, ",", rows * 16, "]}}");
+  if (!one_in(rng, 3)) mutate(header, "", kHeaderTokens, rng);
+  uint64_t size = header.size();
+  if (one_in(rng, 10)) size = rng.next() >> rng.below(64);
+  std::string file(reinterpret_cast<const char*>(&size), sizeof(size));
+  return file + header + std::string(rows * 16, '\1');
+}
+
+std::string check_weights(const std::string& path, const std::string& bytes) {
+  write_file(path, bytes);
+  const auto file = chief::WeightsFile::open(path);
+  if (!file) return check_error(file.error(), path);
+  for (const auto& [name, entry] : file->arrays()) {
+    const auto floats = file->floats(name);
+    if (floats && floats->size() != entry.elements()) return "another number of floats";
+    if (!floats && floats.error().what.empty()) return "an error without text";
+    const auto keys = file->keys(name);
+    if (keys && keys->size() != entry.elements()) return "another number of keys";
+  }
+  return "";
+}
+
+Target weights_target(const std::string& folder) {
+  return {.name = "weights",
+          .make =
+              [](Rng& rng) {
+                if (one_in(rng, 2)) return Input{.knobs = 1, .files = {safetensors_seed(rng)}};
+                std::string bytes = testing::npz(
+                    {{"w", npy_seed(rng, "<f4", 5, 3)}, {"w/keys", npy_seed(rng, "<i8", 5, 1)}},
+                    one_in(rng, 2));
+                if (!one_in(rng, 10)) mutate(bytes, "", kNpyTokens, rng);
+                return Input{.knobs = 0, .files = {std::move(bytes)}};
+              },
+          .run =
+              [=](const Input& input) {
+                const char* const name = input.knobs == 1 ? "/w.safetensors" : "/w.npz";
+                return check_weights(folder + name, input.files[0]);
+              }};
+}
+
 }  // namespace
 
 void add_array_targets(const std::string& folder, std::vector<Target>& out) {
@@ -244,6 +312,7 @@ void add_array_targets(const std::string& folder, std::vector<Target>& out) {
   out.push_back(stream_target(folder));
   out.push_back(npz_target(folder));
   out.push_back(images_target(folder));
+  out.push_back(weights_target(folder));
 }
 
 }  // namespace downpour::fuzz
