@@ -386,8 +386,11 @@ class _LocalJob:
     def _wait(self, raises: bool = True) -> None:
         code = self._process.wait()
         self._reader.join()
-        self._out.seek(0)
-        lines = self._out.read().splitlines()
+        if self._out.closed:
+            return
+        with self._out, self._process.stderr:
+            self._out.seek(0)
+            lines = self._out.read().splitlines()
         if lines:
             self.summary = json.loads(lines[-1])
         if code != 0 and raises:

@@ -191,6 +191,11 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
     return wrong(str("output `", output.name, "` has an input, but the model has no layers"),
                  where + ".input", "remove it: the program gives the predictions of the output");
   }
+  if (job.model.is_custom() && (output.offset != Learned{0.0F} || output.scale != Learned{1.0F})) {
+    return wrong(
+        str("output `", output.name, "` has an offset or a scale, but the model has no layers"),
+        where + ".offset", "remove it: the program gives complete predictions");
+  }
   if (!job.model.is_custom() && output.width > 0) {
     return wrong(str("output `", output.name, "` has a width, but its layer has one already"),
                  where + ".width", "remove it; it is for models with model.variables");

@@ -293,3 +293,32 @@ def test_errors_of_the_job(tmp_path):
             dp.Client.local(write_job(tmp_path, model), settings={"cluster.workers": 2})
     with pytest.raises(dp.DownpourError, match="does not answer"):
         dp.Client(f"127.0.0.1:{free_port()}", insecure=True, connect_timeout=1)
+
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "docs/examples/own-model"
+DATA = pathlib.Path(os.environ.get("DOWNPOUR_DATA", EXAMPLES.parents[4] / "shared/data"))
+
+
+def test_example_focal_loss(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import focal_loss
+
+    logits, labels, step_width = np.linspace(-4, 4, 21), np.arange(21) % 2, 1e-5
+    _, slope = focal_loss.focal_loss(logits, labels)
+    above, below = (focal_loss.focal_loss(logits + d, labels)[0] for d in (step_width, -step_width))
+    np.testing.assert_allclose(slope, (above - below) / (2 * step_width), atol=1e-8)
+    if not (DATA / "frappe").exists():
+        pytest.skip(f"{DATA}/frappe is missing")
+    monkeypatch.setenv("DOWNPOUR__RUN_DIR", str(tmp_path / "run"))
+    summary = focal_loss.main().summary
+    assert summary["evaluations"][-1]["outputs"]["used"]["auc"] > 0.88
+    assert summary["accounts"][-1]["loss"] < 0.2  # the focal loss, which is below the logistic one
+
+
+@pytest.mark.skipif("DOWNPOUR_TORCH" not in os.environ, reason="DOWNPOUR_TORCH names no Python with PyTorch")
+def test_example_torch_network(tmp_path):
+    if not (DATA / "frappe").exists():
+        pytest.skip(f"{DATA}/frappe is missing")
+    done = subprocess.run([os.environ["DOWNPOUR_TORCH"], str(EXAMPLES / "torch_network.py")], check=True, text=True,
+                          capture_output=True, env={**os.environ, "DOWNPOUR__RUN_DIR": str(tmp_path / "run")})
+    assert float(done.stdout.split()[-1]) > 0.92

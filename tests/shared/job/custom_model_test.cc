@@ -65,4 +65,8 @@ TEST_CASE("errors of a model of variables name the key and what to change", "[jo
                      "outputs = [{ name = \"p\", input = \"w\", loss = \"logistic\", target = "
                      "\"label\" }]\n"),
              Contains("has an input, but the model has no layers"));
+  CHECK_THAT(what_of(std::string(kVariables) +
+                     "outputs = [{ name = \"p\", loss = \"logistic\", offset = \"auto\", target = "
+                     "\"label\" }]\n"),
+             Contains("has an offset or a scale, but the model has no layers"));
 }
