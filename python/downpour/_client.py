@@ -145,6 +145,7 @@ class Client:
             connect_timeout_s=connect_timeout)
         c.check(c.library().dp_client_open(byref(options), byref(handle)))
         self._handle = handle
+        self._release = weakref.finalize(self, c.release, "dp_client_close", handle)
         try:
             self._learn()
         except BaseException:
@@ -198,7 +199,7 @@ class Client:
             self._changed.wait_for(lambda: self._calls == 0)
         finished = handle is None or bool(c.library().dp_client_finished(handle))
         if handle is not None:
-            c.library().dp_client_close(handle)
+            self._release()
         local, self._local = self._local, None
         if local is not None:
             local.end(finished)
@@ -344,6 +345,7 @@ class _LocalJob:
         # Ctrl-C in the terminal must not reach it: the client ends it.
         self._process = subprocess.Popen(command, stdout=self._out, stderr=subprocess.PIPE, text=True,
                                          start_new_session=True)
+        weakref.finalize(self, _interrupt, self._process)  # if Python ends without close()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -379,8 +381,8 @@ class _LocalJob:
         return self._address
 
     def end(self, finished: bool) -> None:
-        if not finished and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+        if not finished:
+            _interrupt(self._process)
         self._wait(raises=finished)
 
     def _wait(self, raises: bool = True) -> None:
@@ -395,6 +397,11 @@ class _LocalJob:
             self.summary = json.loads(lines[-1])
         if code != 0 and raises:
             raise c.DownpourError(code, *(self._error.get(key, "") for key in ("id", "what", "where", "hint")))
+
+
+def _interrupt(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
 
 
 def _floats(values: Any) -> np.ndarray:

@@ -187,6 +187,24 @@ def test_interrupted_job_continues(tmp_path):
         assert list(finished.batches()) == []
 
 
+def test_python_ends_without_close(tmp_path):
+    job = write_job(tmp_path, epochs=1)
+    text = (f"import sys\nsys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\nimport downpour as dp\n"
+            f"from {pathlib.Path(__file__).stem} import step\nps = dp.Client.local({str(job)!r})\n"
+            "for n, batch in enumerate(ps.batches()):\n    if n == 5:\n        break\n    step(ps, batch)\n"
+            "print(ps._local._process.pid)\n")
+    done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True, timeout=60)
+    for _ in range(100):  # the job saves a checkpoint
+        if not pathlib.Path(f"/proc/{done.stdout.strip()}").exists():
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("downpour train goes on without a client")
+    again = dp.Client.local(job)
+    train(again)
+    check_accounts(again.summary, 1)
+
+
 def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
