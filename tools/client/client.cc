@@ -88,9 +88,22 @@ Result<std::unique_ptr<ClientBatch>> Client::next(int64_t timeout_ns) {
 Result<void> Client::push(ClientBatch& batch, const BatchResults& results) {
   DP_TRY(const model::Graph* const graph, job(0));
   DP_CHECK(graph != nullptr);
-  DP_TRY(worker::Computed computed,
-         batch.finish(*graph, results, node_->job().train.on_nan == "skip"));
-  queue_.give(std::move(computed));
+  Workspace workspace{nullptr, nullptr};
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      workspace = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (workspace == nullptr) workspace = graph->make_workspace();
+  auto computed = batch.finish(*graph, *workspace, results, node_->job().train.on_nan == "skip");
+  {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(workspace));
+  }
+  if (!computed) return std::move(computed).error();
+  queue_.give(std::move(*computed));
   return {};
 }
 

@@ -1,11 +1,12 @@
 // Client: a worker of a running job whose gradients the program computes that contains it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/base/units.h"
@@ -50,6 +51,7 @@ class Client final {
   bool finished() { return queue_.ended().has_value(); }
 
  private:
+  using Workspace = std::unique_ptr<model::Workspace, void (*)(model::Workspace*)>;
   Client() = default;
   void run();
   Result<void> check_end();
@@ -58,6 +60,8 @@ class Client final {
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<worker::WorkerNode> node_;
   std::thread thread_;
+  std::mutex mutex_;
+  std::vector<Workspace> idle_;  // workspaces that no thread uses
 };
 
 }  // namespace downpour::tools

@@ -32,15 +32,15 @@ ClientBatch::ClientBatch(const model::Graph& graph, worker::WorkerEffects::Compu
   compute_.values.clear();  // return the frames to their pool
 }
 
-Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, const BatchResults& results,
-                                             bool skips_not_finite) {
+Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, model::Workspace& workspace,
+                                             const BatchResults& results, bool skips_not_finite) {
   if (pushed_) return usage("the batch was pushed already", "push each batch once");
   if (!training_ && !results.gradients.empty()) {
     return usage("the batch is of an evaluation, and has gradients",
                  "push predictions without gradients if the batch is not for training");
   }
   worker::Computed computed{.slot = compute_.slot, .not_finite = {}};
-  DP_TRY_VOID(set_metrics(graph, results, computed));
+  DP_TRY_VOID(set_metrics(graph, workspace, results, computed));
   if (training_) {
     const std::vector<std::string> names = variable_names(graph.tables());
     std::vector<std::vector<float>> gradients;
@@ -75,8 +75,8 @@ Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, const Ba
 }
 
 /// Computes the metrics from the predictions, as the job declares the outputs.
-Result<void> ClientBatch::set_metrics(const model::Graph& graph, const BatchResults& results,
-                                      worker::Computed& computed) {
+Result<void> ClientBatch::set_metrics(const model::Graph& graph, model::Workspace& workspace,
+                                      const BatchResults& results, worker::Computed& computed) {
   const bool given = !results.predictions.empty();
   if (!given && records_.records > 0) {
     if (!training_) {
@@ -93,21 +93,22 @@ Result<void> ClientBatch::set_metrics(const model::Graph& graph, const BatchResu
                  "computed from them");
   }
   const std::vector<uint32_t> widths = graph.output_widths();
-  Batch scored = records_;
+  std::vector<FloatColumn>& columns = records_.floats;
+  const size_t inputs = graph.inputs().floats.size();
+  columns.resize(inputs + widths.size());
   for (size_t o = 0; o < widths.size(); ++o) {
-    const size_t floats = size_t{scored.records} * widths[o];
+    const size_t floats = size_t{records_.records} * widths[o];
     const float* const values = given ? results.predictions[o] : nullptr;
     if (values == nullptr && floats > 0) {
       return usage(str("output `", graph.outputs()[o].name, "` has no predictions"),
                    "push the predictions of all outputs, or of none");
     }
-    scored.floats.push_back({widths[o], {values, values + floats}});
+    columns[inputs + o] = {widths[o], {values, values + floats}};
   }
   std::vector<model::VariableView> views;
   for (std::vector<float>& values : values_) views.push_back({values.data(), nullptr});
-  const auto workspace = graph.make_workspace();
   std::vector<std::vector<float>> predictions;
-  graph.forward(scored, views, *workspace, 1, predictions, &computed.metrics);
+  graph.forward(records_, views, workspace, 1, predictions, &computed.metrics);
   if (!std::isnan(results.loss))
     computed.metrics[0].sums.loss = results.loss * computed.metrics[0].sums.weight;
   for (size_t o = 0; o < widths.size(); ++o) {

@@ -35,15 +35,16 @@ class ClientBatch final {
   std::span<float> values(size_t variable) { return values_[variable]; }
   bool pushed() const { return pushed_; }
 
-  /// Makes what the worker expects of a computation. `graph` is that of the constructor. With
+  /// Makes what the worker expects of a computation. `graph` is that of the constructor, which also
+  /// made `workspace`. With
   /// `skips_not_finite`, a gradient or loss that is not finite becomes a part of the result,
   /// otherwise it is an error. Errors: kUsage; the batch may then be pushed again.
-  Result<worker::Computed> finish(const model::Graph& graph, const BatchResults& results,
-                                  bool skips_not_finite);
+  Result<worker::Computed> finish(const model::Graph& graph, model::Workspace& workspace,
+                                  const BatchResults& results, bool skips_not_finite);
 
  private:
-  Result<void> set_metrics(const model::Graph& graph, const BatchResults& results,
-                           worker::Computed& computed);
+  Result<void> set_metrics(const model::Graph& graph, model::Workspace& workspace,
+                           const BatchResults& results, worker::Computed& computed);
 
   Batch records_;
   std::string where_;
