@@ -430,6 +430,7 @@ class Model:
 
     @property
     def history(self) -> list[dict[str, Any]]:
+        """The figures of each epoch: a dict with the loss, the metrics and the learning rate."""
         return self.description.get("history", [])
 
     def save(self, folder: str | os.PathLike) -> None:
@@ -468,6 +469,7 @@ class Model:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Model:
+        """Reads what to_bytes() has returned."""
         model = cls()
         model._take_bytes(data)
         model._set_extras({})

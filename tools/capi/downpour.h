@@ -73,6 +73,7 @@ typedef struct dp_column {
   const void* keys;  // 0 or more
 } dp_column;
 
+/// Columns of records in memory.
 typedef struct dp_table dp_table;
 
 /// Makes a table. Errors: 65 names the column.
@@ -89,13 +90,17 @@ DP_API int32_t dp_table_from_arrow(struct ArrowSchema* schema, struct ArrowArray
 
 /// Returns the name of the table as a source of a job, for example "memory:7".
 DP_API const char* dp_table_name(const dp_table* table);
+/// Returns the number of rows.
 DP_API uint64_t dp_table_rows(const dp_table* table);
+/// Frees a table. A training or prediction that uses it must have ended.
 DP_API void dp_table_free(dp_table* table);
 
 // ---- training
 
+/// A trained model. It does not change.
 typedef struct dp_model dp_model;
 
+/// What to train, and on which data.
 typedef struct dp_training {
   size_t struct_size;
   const char* job;       // text of a job file; NULL: a model is chosen for the data
@@ -120,6 +125,7 @@ DP_API int32_t dp_train(const dp_training* training, dp_model** model);
 
 /// Reads the run folder of a training, or what dp_model_save() has written.
 DP_API int32_t dp_model_load(const char* folder, dp_model** model);
+/// Reads what dp_model_to_bytes() has returned. Error 65: the bytes are no model.
 DP_API int32_t dp_model_from_bytes(const void* bytes, size_t size, dp_model** model);
 /// Writes a run folder, which `downpour predict` and `downpour export` read. Error 73: it has a run
 /// already.
@@ -143,8 +149,10 @@ DP_API int32_t dp_predict(const dp_model* model, const dp_table* table, uint32_t
 /// the numbers of a regression.
 DP_API int32_t dp_predict_raw(const dp_model* model, const dp_table* table, uint32_t threads,
                               float* out, size_t floats);
+/// Frees a model, with the texts that describe it.
 DP_API void dp_model_free(dp_model* model);
 
+/// Frees memory that a function has returned and that says so.
 DP_API void dp_free(void* memory);
 
 // ---- clients: a worker of a running job whose gradients the program computes
@@ -161,9 +169,12 @@ DP_API void dp_free(void* memory);
 //     dp_batch_free(batch);
 //   }
 
+/// A worker of a job, in this process.
 typedef struct dp_client dp_client;
+/// Records of a batch, with the values of the variables that they need.
 typedef struct dp_batch dp_batch;
 
+/// How to reach the chief of a job.
 typedef struct dp_client_options {
   size_t struct_size;
   const char* chief;           // HOST:PORT or an endpoint
@@ -192,6 +203,7 @@ DP_API int32_t dp_client_next(dp_client* client, uint32_t timeout_ms, dp_batch**
 /// Returns 1 if the job has ended, and otherwise 0.
 DP_API int32_t dp_client_finished(dp_client* client);
 
+/// What a program has computed for a batch.
 typedef struct dp_push {
   size_t struct_size;
   // For each variable its gradient, of the size of its values; NULL: 0. They are divided by the
@@ -215,6 +227,7 @@ DP_API int32_t dp_client_push(dp_client* client, dp_batch* batch, const dp_push*
 /// readable, and can't be pushed any more.
 DP_API void dp_client_close(dp_client* client);
 
+/// Where the records of a batch come from.
 typedef struct dp_batch_info {
   size_t struct_size;
   uint64_t records;
@@ -229,6 +242,7 @@ DP_API void dp_batch_describe(const dp_batch* batch, dp_batch_info* info);
 /// Returns the values [records, width] of number `index` of the description.
 DP_API const float* dp_batch_numbers(const dp_batch* batch, size_t index);
 
+/// The keys of a field in a batch.
 typedef struct dp_batch_bag {
   size_t struct_size;
   // Record i has the keys from offsets[i] to offsets[i + 1]; NULL: each record has one.
@@ -248,4 +262,5 @@ DP_API void dp_batch_keys(const dp_batch* batch, size_t index, dp_batch_bag* bag
 /// batch, or all elements. Sets *floats to their number. They are a copy that may be changed.
 DP_API float* dp_batch_variable(dp_batch* batch, size_t index, uint64_t* floats);
 
+/// Frees a batch, pushed or not.
 DP_API void dp_batch_free(dp_batch* batch);
