@@ -10,6 +10,7 @@
 #include "shared/checkpoint/paths.h"
 #include "shared/data/formats/memory/memory_table.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/job/formats.h"
 #include "shared/job/job_file.h"
 #include "shared/optim/initializer.h"
 #include "shared/optim/optimizer.h"
@@ -239,6 +240,8 @@ Result<void> Scorer::predict(const std::string& table, uint32_t threads, std::sp
   const uint64_t rows = memory->rows;
   DP_CHECK(out.size() == rows * row_floats(), out.size(), rows);
   Job job = job_;
+  // An empty cell of a table is a missing value; an empty text of a column in memory is a text.
+  if (is_table(job.data.format)) job.data.missing.emplace_back();
   job.data.format = DataFormat::kMemory;
   job.data.bad_records = BadRecords::kFail;  // each row has a prediction
   const SourceSpec source{.paths = {table}};

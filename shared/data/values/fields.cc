@@ -35,18 +35,13 @@ MissingMarks::MissingMarks(const DataSpec& data) : marks_(data.missing) {
   for (const std::string& mark : marks_) {
     nan_ |= mark == "nan" || mark == "NaN";
     lengths_ |= uint64_t(1) << std::min(mark.size(), kLongest);
+    float number = 0;
+    if (parse_float(mark.c_str(), number) != nullptr) numbers_.push_back(number);
   }
 }
 
 bool MissingMarks::is_mark(std::string_view text) const {
   return text.empty() || std::find(marks_.begin(), marks_.end(), text) != marks_.end();
-}
-
-bool MissingMarks::are_numbers() const {
-  return std::any_of(marks_.begin(), marks_.end(), [](const std::string& mark) {
-    float number = 0;
-    return parse_float(mark.c_str(), number) != nullptr;
-  });
 }
 
 Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,

@@ -48,7 +48,11 @@ class MissingMarks {
     return (lengths_ >> std::min(text.size(), kLongest) & 1) != 0 && is_mark(text);
   }
   /// Returns whether one of the marks is a number.
-  bool are_numbers() const;
+  bool are_numbers() const { return !numbers_.empty(); }
+  /// Returns whether a number of a format without texts equals one of the marks.
+  bool matches_number(float value) const {
+    return are_numbers() && std::find(numbers_.begin(), numbers_.end(), value) != numbers_.end();
+  }
   /// Returns whether a NaN of a binary format also means that a value is missing.
   bool matches_nan() const { return nan_; }
 
@@ -57,6 +61,7 @@ class MissingMarks {
   bool is_mark(std::string_view text) const;
 
   std::vector<std::string> marks_;
+  std::vector<float> numbers_;  // of the marks that are numbers
   uint64_t lengths_ =
       1;  // bit n: some mark has length n; bit 0 is always set, because an empty text is missing
   bool nan_ = false;

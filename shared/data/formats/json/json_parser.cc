@@ -11,6 +11,7 @@
 #include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/text_lines.h"
 #include "shared/data/formats/typed_parser.h"
+#include "shared/data/values/number.h"
 
 namespace downpour::data {
 namespace {
@@ -120,8 +121,7 @@ class JsonFields {
       if (const json::ErrorCode error = value.get_string().get(text)) return error;
       return missing_->matches(text) ? json::kSuccess : fill_text(text, columns, wanted, fault);
     }
-    if (type == json::Type::number && missing_ && missing_->matches(token_of(value)))
-      return json::kSuccess;
+    if (type == json::Type::number && missing_ && is_mark(token_of(value))) return json::kSuccess;
     if (wanted.size() == 1) {
       FieldWriter writer = fields_[wanted[0]].begin(columns);
       return fill({&writer, 1}, value, wanted, fault);
@@ -135,6 +135,13 @@ class JsonFields {
   static std::string_view token_of(json::Value& value) {
     const std::string_view token = value.raw_json_token();  // with the blanks after it
     return token.substr(0, token.find_first_of(" \t\r\n"));
+  }
+
+  bool is_mark(std::string_view token) const {
+    float number = 0;
+    return missing_->matches(token) ||
+           (missing_->are_numbers() && parse_float(token.data(), number) != nullptr &&
+            missing_->matches_number(number));
   }
 
   /// Gives a text to all fields that read it, as a cell of a table.

@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +24,7 @@ using Kind = MemoryColumn::Kind;
 struct Wanted {
   TypedField field;
   const MemoryColumn* column = nullptr;
+  std::optional<MissingMarks> missing = {};  // only if the job has marks
 };
 
 /// A field of keys with values, and the column that it reads.
@@ -60,6 +62,12 @@ bool put_as_text(const TypedField& field, T value, Columns& columns, Fault& faul
   return put(field, std::string_view(text.data(), size_t(end.ptr - text.data())), columns, fault);
 }
 
+bool put_text(const Wanted& wanted, std::string_view text, Columns& columns, Fault& fault) {
+  if (wanted.missing && wanted.missing->matches(text))
+    return wanted.field.read_missing(columns, fault);
+  return put(wanted.field, text, columns, fault);
+}
+
 /// Writes the elements of a row of a wide column.
 template <typename T, bool kSwap>
 bool put_all(const Wanted& wanted, const char* from, Columns& columns, Fault& fault) {
@@ -85,13 +93,15 @@ bool take_number(const Wanted& wanted, uint64_t row, Columns& columns, Fault& fa
   if (column.kind == Kind::kDictionary) {
     const auto index = int64_t(element_value<T, kSwap>(at));
     if (index < 0) return wanted.field.read_missing(columns, fault);
-    return put(wanted.field, column.texts[uint64_t(index)], columns, fault);
+    return put_text(wanted, column.texts[uint64_t(index)], columns, fault);
   }
   if (column.width > 1) return put_all<T, kSwap>(wanted, at, columns, fault);
   const auto value = element_value<T, kSwap>(at);
   if constexpr (std::is_floating_point_v<decltype(value)>) {
     if (std::isnan(value)) return wanted.field.read_missing(columns, fault);
   }
+  if (wanted.missing && wanted.missing->matches_number(float(value)))
+    return wanted.field.read_missing(columns, fault);
   if (wanted.field.type() == FieldType::kString)
     return put_as_text(wanted.field, value, columns, fault);
   return put(wanted.field, value, columns, fault);
@@ -113,7 +123,7 @@ size_t take_rows(const Wanted& wanted, std::span<const QueuedRecord> rows, Colum
     }
   };
   if (column.kind == Kind::kTexts) {
-    each([&](uint64_t row) { return put(wanted.field, column.texts[row], columns, fault); });
+    each([&](uint64_t row) { return put_text(wanted, column.texts[row], columns, fault); });
   } else {
     visit_npy_type(column.type, [&]<typename T, bool kSwap>() {
       each([&](uint64_t row) { return take_number<T, kSwap>(wanted, row, columns, fault); });
@@ -267,6 +277,7 @@ class ColumnParser final : public RecordParser {
                        " numbers in each record, but the column has ", column->width),
                    "give the column as it was for training");
     to.push_back({std::move(field), column});
+    if (!context.data.missing.empty()) to.back().missing.emplace(context.data);
     return {};
   }
 
