@@ -162,6 +162,21 @@ TEST_CASE("the rows of an embedding are lines with their keys and words", "[inte
           .status == 64);
 }
 
+TEST_CASE("export lists the inputs and outputs of an ONNX model", "[integration]") {
+  const ScratchDir dir;
+  train_first(dir);
+  const Ended ended = downpour(dir, {"export", dir / "runs/first", "--out", dir / "m.onnx"});
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.out, Contains("emb/table:colour:sum") && Contains("records x 3"));
+  CHECK_THAT(ended.out, Contains("probability/raw") && Contains("records x 1"));
+  CHECK_THAT(read_text(dir / "m.onnx"), Contains("downpour.inputs"));
+  const Ended wrong = downpour(
+      dir, {"export", dir / "runs/first", "--variable", "emb/table", "--out", dir / "m.npz"});
+  CHECK(wrong.status == 64);
+  CHECK_THAT(wrong.err, Contains("only a .tsv file"));
+}
+
 TEST_CASE("inspect --top shows the largest weights with their fields and words", "[integration]") {
   const ScratchDir dir;
   train_first(dir);

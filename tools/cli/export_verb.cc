@@ -27,13 +27,16 @@ Result<void> run_export(const ExportFlags& flags) {
                                                          .variable = flags.variable}));
   for (const std::string& note : exported.notes)
     std::fprintf(stderr, "warning: %s\n", printable(note).c_str());
-  std::vector<std::vector<std::string>> rows = {{"array", "type", "shape", "bytes"}};
+  std::vector<std::vector<std::string>> rows = {
+      {exported.any_rows ? "input or output" : "array", "type", "shape", "bytes"}};
   for (const ArraySpec& array : exported.arrays) {
     std::string shape;
-    for (const uint64_t d : array.shape) shape += str(shape.empty() ? "" : " x ", grouped(d));
+    for (const uint64_t d : array.shape)
+      shape += str(shape.empty() ? "" : " x ",
+                   shape.empty() && exported.any_rows ? "records" : grouped(d));
     rows.push_back({printable(array.name),
                     array.type == ElementType::kFloat32 ? "float32" : "uint64", shape,
-                    human_bytes(array.bytes())});
+                    exported.any_rows ? "-" : human_bytes(array.bytes())});
   }
   std::printf("%smodel   checkpoint %s of %s\nfile    %s\n",
               table_text(rows, /*left_columns=*/3).c_str(), exported.checkpoint.c_str(),

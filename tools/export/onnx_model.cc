@@ -52,6 +52,7 @@ Result<Exported> export_onnx(Storage& storage, const std::string& run_dir,
                  path, "export to .safetensors or .npz"};
   }
   exported.arrays = graph.signature();
+  exported.any_rows = true;
   DP_TRY(const auto out, storage.create(path));
   DP_TRY_VOID(out->append({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}));
   DP_TRY_VOID(out->commit());

@@ -19,6 +19,7 @@ namespace downpour::tools {
 struct Exported {
   std::string checkpoint;          // "3-17"
   std::vector<ArraySpec> arrays;   // as written
+  bool any_rows = false;           // `arrays` are values of any number of records
   std::vector<std::string> notes;  // newer checkpoints that are damaged
 };
 
