@@ -165,6 +165,8 @@ def check_start():
     """Begins runs with files that NumPy and the safetensors library have written: other types, and another order of rows."""
     downpour("export", FOLDER / "runs/deepfm", "--out", FOLDER / "w.safetensors")
     arrays = safetensors.numpy.load_file(FOLDER / "w.safetensors")
+    with np.load(FOLDER / "deepfm.npz") as same:
+        check("safetensors and npz", max(np.abs(same[name].astype(float) - array).max() for name, array in arrays.items()), 0)
     changed = {}
     for name, array in arrays.items():
         if name + "/keys" in arrays:
