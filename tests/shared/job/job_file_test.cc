@@ -458,5 +458,21 @@ TEST_CASE("the run of a warm start is relative to the job file", "[job]") {
   CHECK(back->train.warm_start == loaded->job.train.warm_start);
 }
 
+TEST_CASE("the file of a warm start is relative to the job file, and excludes a run", "[job]") {
+  const auto loaded = test::load_text(small_job("train.warm_start = { file = \"w.npz\" }\n"));
+  REQUIRE(loaded);
+  CHECK(loaded->job.train.warm_start.source() == loaded->job.base_dir + "/w.npz");
+  const auto back = job_from_toml(job_to_toml(loaded->job), "/");
+  REQUIRE(back);
+  CHECK(back->train.warm_start == loaded->job.train.warm_start);
+  const auto both =
+      test::load_text(small_job("train.warm_start = { file = \"w.npz\", run = \"runs/old\" }\n"));
+  REQUIRE_FALSE(both);
+  CHECK_THAT(both.error().what, Catch::Contains("both `run` and `file`"));
+  const auto folder = test::load_text(small_job("train.warm_start = { file = \"runs/old\" }\n"));
+  REQUIRE_FALSE(folder);
+  CHECK_THAT(folder.error().what, Catch::Contains("runs/old") && Catch::Contains("file of arrays"));
+}
+
 }  // namespace
 }  // namespace downpour
