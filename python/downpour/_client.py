@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import os
 import signal
 import subprocess
 import tempfile
 import threading
 import weakref
-from ctypes import byref, c_float, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_uint64, c_void_p
 from typing import Any, Iterator, Mapping
 
 import numpy as np
@@ -22,6 +21,7 @@ from ._programs import _event, program
 
 __all__ = ["Bag", "Batch", "Client"]
 
+_FLOAT, _UINT32, _UINT64 = (np.dtype(kind).str for kind in (np.float32, np.uint32, np.uint64))
 _WAIT_MS = 100  # how long a call waits before Python handles signals
 
 
@@ -66,7 +66,7 @@ class Batch:
     def __getitem__(self, field: str) -> np.ndarray:
         index, width = _find(self._client._numbers, field, "field of numbers")
         address = c.library().dp_batch_numbers(self._handle, index)
-        return self._array(address, c_float, (self.records,) if width == 1 else (self.records, width))
+        return self._array(address, _FLOAT, (self.records,) if width == 1 else (self.records, width))
 
     def fields(self) -> list[str]:
         """Returns the names of the fields of numbers."""
@@ -85,19 +85,25 @@ class Batch:
         c.library().dp_batch_keys(self._handle, index, byref(bag))
         one_each = np.arange(self.records + 1, dtype=np.uint32) if not bag.offsets else None
         return Bag(
-            self._array(bag.offsets, c_uint32, (self.records + 1,)) if one_each is None else one_each,
-            self._array(bag.rows, c_uint32, (bag.count,)),
-            self._array(bag.values, c_float, (bag.count,)) if bag.values else np.ones(bag.count, np.float32),
-            self._array(bag.keys, c_uint64, (bag.key_count,)),
+            self._array(bag.offsets, _UINT32, (self.records + 1,)) if one_each is None else one_each,
+            self._array(bag.rows, _UINT32, (bag.count,)),
+            self._array(bag.values, _FLOAT, (bag.count,)) if bag.values else np.ones(bag.count, np.float32),
+            self._array(bag.keys, _UINT64, (bag.key_count,)),
         )
 
-    def _array(self, address: int | None, kind: Any, shape: tuple[int, ...]) -> np.ndarray:
+    def _array(self, address: int | None, kind: str, shape: tuple[int, ...]) -> np.ndarray:
         """An array over memory of the batch, which it keeps alive."""
-        if 0 in shape:
-            return np.empty(shape, np.dtype(kind))
-        memory = (kind * math.prod(shape)).from_address(address)
-        memory._batch = self
-        return np.frombuffer(memory, dtype=kind).reshape(shape)
+        return np.empty(shape, kind) if 0 in shape else np.asarray(_Memory(self, address, kind, shape))
+
+
+class _Memory:
+    """Memory of a batch. NumPy's arrays over it refer to it, and so to the batch."""
+
+    __slots__ = ("batch", "__array_interface__")
+
+    def __init__(self, batch: Batch, address: int, kind: str, shape: tuple[int, ...]):
+        self.batch = batch
+        self.__array_interface__ = {"version": 3, "data": (address, False), "typestr": kind, "shape": shape}
 
 
 class Client:
@@ -216,13 +222,13 @@ class Client:
     def pull(self, batch: Batch) -> dict[str, np.ndarray]:
         """Returns the values of the variables: for a dense one the array of its shape, otherwise [rows, dim] for the
         unique keys of the batch (`Batch.bag`). They are copies that may be changed."""
-        params = {}
-        for index, (name, spec) in enumerate(self._variables.items()):
-            floats = c_uint64()
-            address = c.library().dp_batch_variable(batch._handle, index, byref(floats))
-            shape = tuple(spec["shape"]) if "shape" in spec else (floats.value // spec["dim"], spec["dim"])
-            params[name] = batch._array(address, c_float, shape)
-        return params
+        return {name: batch._array(*self._place(batch, name)) for name in self._variables}
+
+    def _place(self, batch: Batch, name: str) -> tuple[int | None, str, tuple[int, ...]]:
+        """Returns where the values of a variable are: address, type, shape."""
+        floats, spec = c_uint64(), self._variables[name]
+        address = c.library().dp_batch_variable(batch._handle, spec["index"], byref(floats))
+        return address, _FLOAT, tuple(spec["shape"]) if "shape" in spec else (floats.value // spec["dim"], spec["dim"])
 
     def push(self, batch: Batch, grads: Mapping[str, Any] | None = None, *, predictions: Any = None,
              loss: float | None = None) -> None:
@@ -252,15 +258,13 @@ class Client:
         batch.pushed = True
 
     def _checked(self, batch: Batch, grads: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        params = self.pull(batch)
         arrays = {}
         for name, grad in grads.items():
-            if name not in params:
-                raise ValueError(f"there is no variable `{name}`; there are {', '.join(params)}")
-            arrays[name] = _floats(grad)
-            if arrays[name].shape != params[name].shape:
+            _find(self._variables, name, "variable")
+            arrays[name], shape = _floats(grad), self._place(batch, name)[2]
+            if arrays[name].shape != shape:
                 raise ValueError(f"the gradient of `{name}` has the shape {arrays[name].shape}, but its values have "
-                                 f"{params[name].shape}")
+                                 f"{shape}")
         return arrays
 
     def _predictions(self, batch: Batch, predictions: Any) -> dict[str, np.ndarray]:
@@ -292,7 +296,8 @@ class Client:
                 if text.value is None and c.library().dp_client_finished(handle):
                     raise RuntimeError(f"the job at {self.chief} has ended")
         described = json.loads(text.value)
-        self._variables = {variable["name"]: variable for variable in described["variables"]}
+        self._variables = {variable["name"]: {**variable, "index": index} for index, variable
+                           in enumerate(described["variables"])}
         self._numbers = {field["field"]: (index, field["width"]) for index, field in enumerate(described["numbers"])}
         self._outputs = {output["name"]: output for output in described["outputs"]}
         self._fields_of_table: dict[int, dict[str, int]] = {}

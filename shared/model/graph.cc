@@ -426,6 +426,10 @@ void Graph::train(const Batch& batch, std::span<const VariableView> variables, W
   Step(impl_->program, batch, variables, workspace, threads).train(want_auc, metrics);
 }
 
+bool Graph::finishes_custom() const {
+  return impl_->program.weighs_custom || impl_->program.clip.given();
+}
+
 void Graph::finish_custom(const Batch& batch, std::span<const VariableView> variables) const {
   const Program& program = impl_->program;
   const std::vector<GradientView> gradients = gradients_of(program, batch, variables);

@@ -46,6 +46,8 @@ class Graph {
   /// train() is not possible. forward() reads the predictions of output o as raw values (logits, or
   /// numbers) from column inputs().floats.size() + o of the batch.
   bool is_custom() const;
+  /// Returns whether finish_custom() changes anything.
+  bool finishes_custom() const;
   /// Scales and clips the gradients that a program has computed, as the job says. They are divided
   /// by the weight of the batch if train.reduction is "mean".
   void finish_custom(const Batch& batch, std::span<const VariableView> variables) const;

@@ -137,9 +137,10 @@ def test_is_the_builtin_logistic_regression(tmp_path, more):
 def test_killed_client(tmp_path):
     with dp.Client.local(write_job(tmp_path), ps=2) as ps:
         killed = child(ps.chief, "time.sleep(0.01); step(ps, batch) if n < 5 else os.kill(os.getpid(), signal.SIGKILL)")
-        killed.stdout.readline()
-        train(ps, pause=0.02)
-        assert killed.wait() == -signal.SIGKILL
+        with killed:
+            killed.stdout.readline()
+            train(ps, pause=0.02)
+        assert killed.returncode == -signal.SIGKILL
     check_accounts(ps.summary, 3)
 
 
@@ -238,6 +239,8 @@ def test_killed_chief(tmp_path):
                 process.kill()
             if process is not None:
                 process.wait()
+        for log in logs:
+            log.close()
 
 
 def test_threads_share_a_client(tmp_path):
@@ -254,8 +257,9 @@ def test_threads_share_a_client(tmp_path):
 def test_ctrl_c(tmp_path):
     with dp.Client.local(write_job(tmp_path, epochs=1)) as ps:
         waiting = child(ps.chief, "step(ps, batch); os.kill(os.getpid(), signal.SIGINT); time.sleep(9)")
-        waiting.stdout.readline()
-        assert waiting.wait(timeout=20) != 0
+        with waiting:
+            waiting.stdout.readline()
+            assert waiting.wait(timeout=20) != 0
         train(ps)
     check_accounts(ps.summary, 1)
 

@@ -43,7 +43,8 @@ Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, model::W
   DP_TRY_VOID(set_metrics(graph, workspace, results, computed));
   if (training_) {
     const std::vector<std::string> names = variable_names(graph.tables());
-    std::vector<std::vector<float>> gradients;
+    const bool finishes = graph.finishes_custom();
+    std::vector<std::vector<float>> gradients(values_.size());  // where those given are not used
     std::vector<model::VariableView> views;
     std::vector<const float*> starts;
     for (size_t v = 0; v < values_.size(); ++v) {
@@ -51,17 +52,17 @@ Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, model::W
       const size_t floats = values_[v].size();
       if (given != nullptr && !worker::all_finite(given, floats))
         computed.not_finite = str("the gradient of variable ", names[v], " is not finite");
-      gradients.emplace_back(given == nullptr ? std::vector<float>(floats)
-                                              : std::vector<float>(given, given + floats));
-      views.push_back({values_[v].data(), gradients.back().data()});
-      starts.push_back(gradients.back().data());
+      if (given == nullptr) gradients[v].resize(floats);
+      if (given != nullptr && finishes) gradients[v].assign(given, given + floats);
+      views.push_back({values_[v].data(), gradients[v].data()});
+      starts.push_back(given != nullptr && !finishes ? given : gradients[v].data());
     }
     if (!computed.not_finite.empty() && !skips_not_finite) {
       return usage(computed.not_finite,
                    "lower the learning rate or check the records; train.on_nan = \"skip\" leaves "
                    "such batches out");
     }
-    graph.finish_custom(records_, views);
+    if (finishes) graph.finish_custom(records_, views);
     const worker::PullPlan& plan = compute_.batch->plan;
     std::vector<worker::Frame> frames;
     for (const worker::PartMessage& message : plan.messages)
