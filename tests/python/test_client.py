@@ -206,6 +206,55 @@ def test_python_ends_without_close(tmp_path):
     check_accounts(again.summary, 1)
 
 
+def test_softmax_and_several_outputs(tmp_path):
+    """Two outputs: three classes by a, and a number; an input process reads."""
+    model = """
+[model]
+variables = [{ name = "k", shape = [2, 3] }, { name = "v", shape = [2] }]
+outputs = [
+  { name = "kind", loss = "softmax_cross_entropy", target = "class", width = 3 },
+  { name = "value", loss = "squared", target = "b" } ]
+"""
+    path = write_job(tmp_path, model, epochs=5)
+    text = (tmp_path / "data.csv").read_text().splitlines()
+    rows = [line.split(",") for line in text[1:]]
+    (tmp_path / "data.csv").write_text("\n".join(
+        [text[0] + ",class", *(",".join([*row, str((float(row[0]) > 0) + (float(row[0]) > 1))]) for row in rows)]) + "\n")
+    path.write_text(path.read_text().replace("weight = {}", "weight = {}, class = {}"))
+    with dp.Client.local(path, settings={"cluster.input_workers": 1}) as ps:
+        for batch in ps.batches():
+            assert batch.fields() == ["a", "label", "weight", "class", "b"]
+            params = ps.pull(batch)
+            x = np.stack([batch["a"], np.ones(batch.records)], axis=1)
+            logits, value = x @ params["k"], x @ params["v"]
+            predictions = {"kind": logits, "value": value}
+            if not batch.training:
+                ps.push(batch, predictions=predictions)
+                continue
+            q = np.exp(logits - logits.max(axis=1, keepdims=True))
+            q /= q.sum(axis=1, keepdims=True)
+            q[np.arange(batch.records), batch["class"].astype(int)] -= 1
+            ps.push(batch, {"k": x.T @ q / batch.records, "v": 2 * x.T @ (value - batch["b"]) / batch.records},
+                    predictions=predictions)
+    check_accounts(ps.summary, 5)
+    first, last = (ps.summary["evaluations"][e]["outputs"] for e in (0, -1))
+    assert last["kind"]["accuracy"] > max(0.7, first["kind"]["accuracy"])
+    assert last["value"]["rmse"] == pytest.approx(1, abs=0.1)  # b does not depend on a
+
+
+def test_batches_that_are_not_finite_may_be_left_out(tmp_path):
+    with dp.Client.local(write_job(tmp_path, epochs=1), settings={"train.on_nan": "skip"}) as ps:
+        left_out = None
+        for batch in ps.batches():
+            if batch.id == (0, 1, 2):
+                left_out = batch.records
+                ps.push(batch, {"w": [np.nan, 0]})
+            else:
+                step(ps, batch)
+    check_accounts(ps.summary, 1)
+    assert 0 < ps.summary["accounts"][0]["quarantined"] and left_out
+
+
 def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
