@@ -345,9 +345,14 @@ def test_errors(tmp_path):
                     ps.push(batch, {})
             step(ps, batch)
     check_accounts(ps.summary, 1)
-    predicted = subprocess.run([program("downpour"), "predict", str(tmp_path / "runs/job"), "--data",
-                                str(tmp_path / "data.csv")], capture_output=True, text=True)
-    assert predicted.returncode == 69 and "no layers to compute" in predicted.stderr
+    run, data = str(tmp_path / "runs/job"), str(tmp_path / "data.csv")
+    for verb in (["predict", run, "--data", data], ["eval", run], ["importance", run, "--data", data],
+                 ["export", run, "--out", str(tmp_path / "model.onnx")], ["serve", run]):
+        refused = subprocess.run([program("downpour"), *verb], capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 69 and "no layers to compute" in refused.stderr, (verb, refused.stderr)
+    for verb in (["inspect", run], ["inspect", run, "--top", "3"], ["runs", str(tmp_path / "runs")],
+                 ["train", str(tmp_path / "job.toml"), "--dry-run"]):
+        subprocess.run([program("downpour"), *verb], check=True, capture_output=True, timeout=60)
 
 
 def test_errors_of_the_job(tmp_path):

@@ -4,6 +4,7 @@
 #include "shared/base/str.h"
 #include "shared/base/version.h"
 #include "shared/model/compile.h"
+#include "shared/model/graph.h"
 #include "tools/export/onnx_file.h"
 #include "tools/export/onnx_graph.h"
 #include "tools/export/saved_model.h"
@@ -37,6 +38,7 @@ Result<Exported> export_onnx(Storage& storage, const std::string& run_dir,
                              const std::string& path) {
   Exported exported;
   DP_TRY(const SavedModel model, SavedModel::open(storage, run_dir, exported.notes));
+  if (model.job().model.is_custom()) return model::custom_refused();
   DP_TRY(const model::Program program, model::compile(model.job()));
   DP_TRY_VOID(check_tables(model.manifest(), program, run_dir));
   exported.checkpoint = str(model.manifest().id);
