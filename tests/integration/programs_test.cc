@@ -162,7 +162,8 @@ TEST_CASE("the summary shows that a job waits for a slow program", "[integration
   const ScratchDir dir;
   make_job(dir, "sh rows.sh 0 5000\nsleep 2.5\nsh rows.sh 5000 10000\n", "records = 10000");
   const Ended trained =
-      Program("downpour", {"train", dir / "job.toml", "--epochs", "1", "--workers", "1"},
+      Program("downpour",
+              {"train", dir / "job.toml", "--epochs", "1", "--workers", "1", "--verbose"},
               dir.path())
           .wait(120);
   INFO(trained.err);

@@ -167,7 +167,7 @@ TEST_CASE(
                      "index = 1 } }"});
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK(trained.out.find("\nreading sharding = \"file\": 3 streams") != std::string::npos);
+  CHECK(trained.err.find("\nreading   sharding = \"file\": 3 streams") != std::string::npos);
   CHECK(counted(dir, 7) == std::map<int, int>{{0, 400}, {kEpochs, 300}});
   std::ifstream events(dir / "run/events.jsonl");
   int leases = 0;
