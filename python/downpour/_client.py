@@ -43,7 +43,7 @@ class Batch:
     """Records that a client computes. `Client.batches` yields them.
 
     ``batch["age"]`` is the NumPy array [records] or [records, width] of a field of numbers; targets and weights are
-    such fields, too. The arrays are valid as long as Python refers to them.
+    such fields, too. The arrays cannot be changed, and are valid as long as Python refers to them.
 
     Attributes:
         records: number of records.
@@ -91,9 +91,9 @@ class Batch:
             self._array(bag.keys, _UINT64, (bag.key_count,)),
         )
 
-    def _array(self, address: int | None, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    def _array(self, address: int | None, kind: str, shape: tuple[int, ...], writable: bool = False) -> np.ndarray:
         """An array over memory of the batch, which it keeps alive."""
-        return np.empty(shape, kind) if 0 in shape else np.asarray(_Memory(self, address, kind, shape))
+        return np.empty(shape, kind) if 0 in shape else np.asarray(_Memory(self, address, kind, shape, writable))
 
 
 class _Memory:
@@ -101,9 +101,9 @@ class _Memory:
 
     __slots__ = ("batch", "__array_interface__")
 
-    def __init__(self, batch: Batch, address: int, kind: str, shape: tuple[int, ...]):
+    def __init__(self, batch: Batch, address: int, kind: str, shape: tuple[int, ...], writable: bool):
         self.batch = batch
-        self.__array_interface__ = {"version": 3, "data": (address, False), "typestr": kind, "shape": shape}
+        self.__array_interface__ = {"version": 3, "data": (address, not writable), "typestr": kind, "shape": shape}
 
 
 class Client:
@@ -195,15 +195,19 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self._close(failed=kind is not None)
 
     def close(self) -> None:
         """Ends the client. Batches that were not pushed go to other workers."""
+        self._close(failed=False)
+
+    def _close(self, failed: bool) -> None:
         with self._changed:
             handle, self._handle = self._handle, None
             self._changed.wait_for(lambda: self._calls == 0)
-        finished = handle is None or bool(c.library().dp_client_finished(handle))
+        # After an error, nobody else may compute the batches of a local job.
+        finished = not failed and (handle is None or bool(c.library().dp_client_finished(handle)))
         if handle is not None:
             self._release()
         local, self._local = self._local, None
@@ -222,7 +226,7 @@ class Client:
     def pull(self, batch: Batch) -> dict[str, np.ndarray]:
         """Returns the values of the variables: for a dense one the array of its shape, otherwise [rows, dim] for the
         unique keys of the batch (`Batch.bag`). They are copies that may be changed."""
-        return {name: batch._array(*self._place(batch, name)) for name in self._variables}
+        return {name: batch._array(*self._place(batch, name), writable=True) for name in self._variables}
 
     def _place(self, batch: Batch, name: str) -> tuple[int | None, str, tuple[int, ...]]:
         """Returns where the values of a variable are: address, type, shape."""
@@ -237,7 +241,7 @@ class Client:
         Args:
             batch: a batch of this client that was not pushed.
             grads: for each variable an array (NumPy, or a PyTorch tensor) of the shape that `pull` returned; a variable
-                that is missing has the gradient 0. With ``train.reduction = "mean"`` it is the gradient of the mean
+                that is missing, or None, has the gradient 0. With ``train.reduction = "mean"`` it is the gradient of the mean
                 loss of the records, otherwise of the sum.
             predictions: [records] or [records, width], or for several outputs a mapping of their names to such arrays:
                 logits for logistic and softmax_cross_entropy, otherwise values. The metrics that Downpour shows are
@@ -261,6 +265,8 @@ class Client:
         arrays = {}
         for name, grad in grads.items():
             _find(self._variables, name, "variable")
+            if grad is None:  # as PyTorch has it if the loss does not depend on the variable
+                continue
             arrays[name], shape = _floats(grad), self._place(batch, name)[2]
             if arrays[name].shape != shape:
                 raise ValueError(f"the gradient of `{name}` has the shape {arrays[name].shape}, but its values have "

@@ -252,7 +252,26 @@ def test_batches_that_are_not_finite_may_be_left_out(tmp_path):
             else:
                 step(ps, batch)
     check_accounts(ps.summary, 1)
-    assert 0 < ps.summary["accounts"][0]["quarantined"] and left_out
+    assert ps.summary["accounts"][0]["quarantined"] == left_out
+
+
+def test_a_batch_belongs_to_its_client(tmp_path):
+    with dp.Client.local(write_job(tmp_path, epochs=1)) as ps, dp.Client(ps.chief) as other:
+        for batch in ps.batches():
+            with pytest.raises(dp.DownpourError, match="belongs to another client"):
+                other.push(batch, {})
+            with pytest.raises(ValueError, match="read-only"):
+                batch["label"][0] = 1
+            step(ps, batch)
+            break
+
+
+def test_a_loss_that_is_not_finite_is_an_error(tmp_path):
+    with dp.Client.local(write_job(tmp_path, epochs=1)) as ps:
+        batch = next(iter(ps.batches()))
+        with pytest.raises(dp.DownpourError, match="loss .* is not finite"):
+            ps.push(batch, {"w": None}, predictions=np.zeros(batch.records, np.float32), loss=float("nan"))
+        step(ps, batch)
 
 
 def free_port() -> int:

@@ -1,6 +1,5 @@
 #include "tools/client/client.h"
 
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -20,6 +19,7 @@ struct dp_client {
 };
 
 struct dp_batch {
+  std::mutex mutex;  // of a push
   std::unique_ptr<downpour::tools::ClientBatch> batch;
 };
 
@@ -111,7 +111,10 @@ int32_t dp_client_next(dp_client* client, uint32_t timeout_ms, dp_batch** batch)
     *batch = nullptr;
     auto next = client->client->next(int64_t{timeout_ms} * capi::kMillisecondNs);
     if (!next) return capi::fail(next.error());
-    if (*next != nullptr) *batch = new dp_batch{std::move(*next)};
+    if (*next == nullptr) return 0;
+    auto made = std::make_unique<dp_batch>();
+    made->batch = std::move(*next);
+    *batch = made.release();
     return 0;
   });
 }
@@ -120,6 +123,7 @@ int32_t dp_client_finished(dp_client* client) { return client->client->finished(
 
 int32_t dp_client_push(dp_client* client, dp_batch* batch, const dp_push* push) {
   return capi::guarded([&]() -> int32_t {
+    const std::lock_guard lock(batch->mutex);
     tools::BatchResults results;
     if (push->gradients != nullptr)
       results.gradients = {push->gradients, batch->batch->variables()};

@@ -165,8 +165,9 @@ DP_API void dp_free(void* memory);
 //     if (batch == NULL && dp_client_finished(client)) break;
 //     if (batch == NULL) continue;  // none yet
 //     // dp_batch_numbers(), dp_batch_keys(), dp_batch_variable(): compute the gradients
-//     dp_client_push(client, batch, &push);
+//     const int32_t error = dp_client_push(client, batch, &push);
 //     dp_batch_free(batch);
+//     if (error != 0) break;  // dp_last_error() describes it
 //   }
 
 /// A worker of a job, in this process.
@@ -200,7 +201,7 @@ DP_API int32_t dp_client_describe(dp_client* client, uint32_t timeout_ms, const 
 /// Waits for the next batch. Sets *batch to NULL if there is none within `timeout_ms`, or if the
 /// client has finished. Errors: those that end a worker, for example 180: the chief is gone.
 DP_API int32_t dp_client_next(dp_client* client, uint32_t timeout_ms, dp_batch** batch);
-/// Returns 1 if the job has ended, and otherwise 0.
+/// Returns 1 if the job or this client has ended, also by an error, and otherwise 0.
 DP_API int32_t dp_client_finished(dp_client* client);
 
 /// What a program has computed for a batch.
@@ -219,8 +220,8 @@ typedef struct dp_push {
 } dp_push;
 
 /// Hands the gradients of a batch to the ps. Reads the memory before it returns. Errors: 64: a
-/// value is not finite (unless train.on_nan is "skip"), the batch was pushed already, or
-/// predictions are missing. After an error, the batch may be pushed again.
+/// value is not finite (unless train.on_nan is "skip"), the batch was pushed already or belongs to
+/// another client, or predictions are missing. After an error, the batch may be pushed again.
 DP_API int32_t dp_client_push(dp_client* client, dp_batch* batch, const dp_push* push);
 
 /// Ends the client. Batches that were not pushed go to another worker. Batches that exist stay
@@ -262,5 +263,5 @@ DP_API void dp_batch_keys(const dp_batch* batch, size_t index, dp_batch_bag* bag
 /// batch, or all elements. Sets *floats to their number. They are a copy that may be changed.
 DP_API float* dp_batch_variable(dp_batch* batch, size_t index, uint64_t* floats);
 
-/// Frees a batch, pushed or not.
+/// Frees a batch. If it was not pushed, its records stay with this client until dp_client_close().
 DP_API void dp_batch_free(dp_batch* batch);

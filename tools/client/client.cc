@@ -1,5 +1,6 @@
 #include "tools/client/client.h"
 
+#include <atomic>
 #include <csignal>
 #include <utility>
 
@@ -20,7 +21,11 @@ ErrorCode code_of(int32_t status) {
   return status > 128 ? ErrorCode::kInterrupted : ErrorCode::kUnavailable;
 }
 
+std::atomic<uint64_t> clients = 0;  // made by this process
+
 }  // namespace
+
+Client::Client() : number_(++clients) {}
 
 Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
   worker::WorkerOptions worker{.index = options.index,
@@ -76,7 +81,7 @@ Result<std::unique_ptr<ClientBatch>> Client::next(int64_t timeout_ns) {
   DP_TRY(const model::Graph* const graph, job(timeout_ns));
   if (graph == nullptr) return std::unique_ptr<ClientBatch>();
   if (auto compute = queue_.wait_for_batch(timeout_ns)) {
-    auto batch = std::make_unique<ClientBatch>(*graph, std::move(*compute));
+    auto batch = std::make_unique<ClientBatch>(*graph, std::move(*compute), number_);
     if (batch->records().records > 0) return batch;
     DP_TRY_VOID(push(*batch, {}));  // a filter left nothing
     return std::unique_ptr<ClientBatch>();
@@ -86,6 +91,10 @@ Result<std::unique_ptr<ClientBatch>> Client::next(int64_t timeout_ns) {
 }
 
 Result<void> Client::push(ClientBatch& batch, const BatchResults& results) {
+  if (batch.client() != number_) {
+    return Error{ErrorCode::kUsage, "the batch belongs to another client", "",
+                 "push it with the client that returned it", ""};
+  }
   DP_TRY(const model::Graph* const graph, job(0));
   DP_CHECK(graph != nullptr);
   Workspace workspace{nullptr, nullptr};

@@ -28,7 +28,8 @@ struct ClientOptions {
   int64_t connect_timeout_ns = 10 * kSecond;
 };
 
-/// Threads of the program may use it at the same time, except for the destructor.
+/// Threads of the program may use it at the same time, except for the destructor, and each batch by
+/// one of them at a time.
 class Client final {
  public:
   /// Starts a worker on a thread of its own. Errors: kUsage, kPermission, as for downpour-worker.
@@ -45,17 +46,18 @@ class Client final {
   /// Waits for the next batch whose values are pulled. Returns null if there is none yet, or none
   /// any more. Errors: those of the worker.
   Result<std::unique_ptr<ClientBatch>> next(int64_t timeout_ns);
-  /// Hands the results of a batch to the worker. Errors: kUsage.
+  /// Hands the results of a batch of this client to the worker. Errors: kUsage.
   Result<void> push(ClientBatch& batch, const BatchResults& results);
   /// Returns whether the job has ended, or this client.
   bool finished() { return queue_.ended().has_value(); }
 
  private:
   using Workspace = std::unique_ptr<model::Workspace, void (*)(model::Workspace*)>;
-  Client() = default;
+  Client();
   void run();
   Result<void> check_end();
 
+  const uint64_t number_;  // of the clients of this process
   BatchQueue queue_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<worker::WorkerNode> node_;

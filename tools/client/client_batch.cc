@@ -1,5 +1,6 @@
 #include "tools/client/client_batch.h"
 
+#include <cmath>
 #include <utility>
 
 #include "worker/runtime/step_frames.h"
@@ -20,9 +21,11 @@ std::vector<std::string> variable_names(const std::vector<TableSpec>& tables) {
 
 }  // namespace
 
-ClientBatch::ClientBatch(const model::Graph& graph, worker::WorkerEffects::Compute&& compute)
+ClientBatch::ClientBatch(const model::Graph& graph, worker::WorkerEffects::Compute&& compute,
+                         uint64_t client)
     : records_(compute.batch->batch),
       where_(compute.batch->where),
+      client_(client),
       training_(compute.batch->lease.purpose == wire::Purpose::kTrain),
       compute_(std::move(compute)) {
   std::vector<float*> starts;
@@ -57,12 +60,18 @@ Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, model::W
       views.push_back({values_[v].data(), gradients[v].data()});
       starts.push_back(given != nullptr && !finishes ? given : gradients[v].data());
     }
+    if (finishes) {
+      graph.finish_custom(records_, views);
+      for (size_t v = 0; v < values_.size(); ++v) {
+        if (!worker::all_finite(gradients[v].data(), gradients[v].size()))
+          computed.not_finite = str("the gradient of variable ", names[v], " is not finite");
+      }
+    }
     if (!computed.not_finite.empty() && !skips_not_finite) {
       return usage(computed.not_finite,
                    "lower the learning rate or check the records; train.on_nan = \"skip\" leaves "
                    "such batches out");
     }
-    if (finishes) graph.finish_custom(records_, views);
     const worker::PullPlan& plan = compute_.batch->plan;
     std::vector<worker::Frame> frames;
     for (const worker::PartMessage& message : plan.messages)
@@ -88,7 +97,7 @@ Result<void> ClientBatch::set_metrics(const model::Graph& graph, model::Workspac
       return usage("a synchronous step needs the predictions",
                    "push predictions: the ps divide by the weight that comes with them");
     }
-    if (std::isnan(results.loss)) return {};
+    if (!results.loss) return {};
     return usage("a loss needs the predictions",
                  "push predictions, too: the other metrics are "
                  "computed from them");
@@ -110,8 +119,7 @@ Result<void> ClientBatch::set_metrics(const model::Graph& graph, model::Workspac
   for (std::vector<float>& values : values_) views.push_back({values.data(), nullptr});
   std::vector<std::vector<float>> predictions;
   graph.forward(records_, views, workspace, 1, predictions, &computed.metrics);
-  if (!std::isnan(results.loss))
-    computed.metrics[0].sums.loss = results.loss * computed.metrics[0].sums.weight;
+  if (results.loss) computed.metrics[0].sums.loss = *results.loss * computed.metrics[0].sums.weight;
   for (size_t o = 0; o < widths.size(); ++o) {
     if (std::isfinite(computed.metrics[o].sums.loss)) continue;
     computed.not_finite = str("the loss of output `", graph.outputs()[o].name, "` is not finite");

@@ -1,8 +1,8 @@
 // ClientBatch: the records and the pulled values of a batch whose gradients a program computes.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,16 +16,17 @@ namespace downpour::tools {
 struct BatchResults {
   std::span<const float* const> gradients;    // by variable; null: all zero. Empty: not training
   std::span<const float* const> predictions;  // by output, [records, width]; empty: none
-  double loss = NAN;  // mean loss of the records, in place of the loss of the first output
+  std::optional<double> loss;  // mean loss of the records, in place of that of the first output
 };
 
 /// One thread at a time may use it. Its memory stays as it is until its end.
 class ClientBatch final {
  public:
   /// Copies the records and the pulled values, because the worker may make a new plan of its batch
-  /// as soon as the program has pushed.
-  ClientBatch(const model::Graph& graph, worker::WorkerEffects::Compute&& compute);
+  /// as soon as the program has pushed. `client` is the number of the client that takes it back.
+  ClientBatch(const model::Graph& graph, worker::WorkerEffects::Compute&& compute, uint64_t client);
 
+  uint64_t client() const { return client_; }
   bool training() const { return training_; }
   const Batch& records() const { return records_; }
   /// Returns the place of the records, as in "clicks.tsv [1000, 250000]".
@@ -36,9 +37,9 @@ class ClientBatch final {
   bool pushed() const { return pushed_; }
 
   /// Makes what the worker expects of a computation. `graph` is that of the constructor, which also
-  /// made `workspace`. With
-  /// `skips_not_finite`, a gradient or loss that is not finite becomes a part of the result,
-  /// otherwise it is an error. Errors: kUsage; the batch may then be pushed again.
+  /// made `workspace`. With `skips_not_finite`, a gradient or loss that is not finite becomes a
+  /// part of the result, otherwise it is an error. Errors: kUsage; the batch may then be pushed
+  /// again.
   Result<worker::Computed> finish(const model::Graph& graph, model::Workspace& workspace,
                                   const BatchResults& results, bool skips_not_finite);
 
@@ -48,6 +49,7 @@ class ClientBatch final {
 
   Batch records_;
   std::string where_;
+  uint64_t client_ = 0;
   bool training_ = true;
   bool pushed_ = false;
   std::vector<std::vector<float>> values_;

@@ -28,7 +28,7 @@ def train(ps: dp.Client) -> None:
         if not batch.training:
             ps.push(batch, predictions=logits)
             continue
-        labels = torch.from_numpy(batch["label"])
+        labels = torch.tensor(batch["label"])
         torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum").backward()
         ps.push(batch, {name: values.grad for name, values in params.items()}, predictions=logits)
         records += batch.records
