@@ -1,6 +1,7 @@
 #include "chief/runtime/weights_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <type_traits>
@@ -172,6 +173,8 @@ Result<std::vector<float>> WeightsFile::floats(const std::string& name) const {
       values[i] = float(data::element_value<T, kSwap>(bytes.data() + i * type.bytes));
     return 0;
   });
+  if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
+    return damaged(str("the array `", name, "` has a number that is not finite"));
   return values;
 }
 

@@ -104,6 +104,17 @@ TEST_CASE("an array that does not fit the model is an error that names both", "[
              Contains("the file has the array `") && Contains("the model has linear/"));
   CHECK_THAT(error(kModel, ", warm_start = { file = \"w.npz\", run = \"runs/first\" }"),
              Contains("both `run` and `file`"));
+  const std::string header =
+      R"({"wide/kernel":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}})";
+  const uint64_t header_bytes = header.size();
+  const float nan = NAN;
+  std::string numbers(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
+  numbers += header + std::string(reinterpret_cast<const char*>(&nan), sizeof nan);
+  dir.write("nan.safetensors", numbers);
+  dir.write("nan.toml", job_of(", warm_start = { file = \"nan.safetensors\" }", kModel));
+  const Ended ended = downpour(dir, {"train", dir / "nan.toml", "--fresh"});
+  CHECK(ended.status == 65);
+  CHECK_THAT(ended.err, Contains("the array `wide/kernel` has a number that is not finite"));
   CHECK_THAT(error(kModel, ", warm_start = { file = \"runs/first\" }"),
              Contains("ends in .npz or .safetensors"));
 }
