@@ -123,8 +123,10 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
   } else if (!s.epochs.empty()) {
     const ShownLoss trained = shown_loss(job, mean_loss(trained_metrics(s.epochs.back()), job));
     page.line("result",
-              str(trained.name, " ", trained.value, " on the training data; there are no ",
-                  "evaluation data (eval.holdout, eval.source)"),
+              str(trained.name, " ", trained.value, " on the training data; ",
+                  job.eval.holdout > 0 || !job.eval.source.paths.empty()
+                      ? "no evaluation was completed"
+                      : "there are no evaluation data (eval.holdout, eval.source)"),
               kBold);
   }
   constexpr uint64_t kFewRecords = 100;
@@ -306,7 +308,9 @@ void print_next(const Finish& finish, const Job& job, const std::string& run_dir
     further = str("train ", s.epochs_wanted, " more ", s.epochs_wanted == 1 ? "epoch" : "epochs",
                   ": ", command.text, " --epochs ", s.epochs_wanted * 2);
   }
-  page.row(str("next    evaluate: downpour eval ", run_dir, " --data FILE"));
+  page.row(job.model.is_custom()
+               ? str("next    export the variables: downpour export ", run_dir, " --out FILE.npz")
+               : str("next    evaluate: downpour eval ", run_dir, " --data FILE"));
   page.row(str("        or ", further));
 }
 

@@ -92,7 +92,8 @@ Result<void> WeightsFile::list_npz() {
     } else {
       entry.member.data_offset += array.data_offset;
     }
-    arrays_[name] = std::move(entry);
+    if (!arrays_.emplace(name, std::move(entry)).second)
+      return damaged(str("the array `", name, "` occurs twice"));
   }
   return {};
 }
@@ -186,10 +187,10 @@ Result<std::vector<uint64_t>> WeightsFile::keys(const std::string& name) const {
   std::vector<uint64_t> keys(bytes.size() / type.bytes);
   bool negative = false;
   data::visit_npy_type(type, [&]<typename T, bool kSwap>() {
-    for (size_t i = 0; i < keys.size(); ++i) {
-      const auto key = data::element_value<T, kSwap>(bytes.data() + i * type.bytes);
-      if constexpr (std::is_integral_v<decltype(key)>) {
-        if constexpr (std::is_signed_v<std::remove_const_t<decltype(key)>>) negative |= key < 0;
+    if constexpr (std::is_integral_v<T>) {
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const T key = data::load_element<T, kSwap>(bytes.data() + i * type.bytes);
+        if constexpr (std::is_signed_v<T>) negative |= key < 0;
         keys[i] = uint64_t(key);
       }
     }

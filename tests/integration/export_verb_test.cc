@@ -119,6 +119,31 @@ TEST_CASE("an array that does not fit the model is an error that names both", "[
              Contains("ends in .npz or .safetensors"));
 }
 
+TEST_CASE("keys of 64 bits, such as those of hashed texts, begin a run", "[integration]") {
+  const ScratchDir dir;
+  write_rows(dir);
+  const std::string job =
+      "data.source = \"rows.csv\"\ndata.format = \"csv\"\ndata.fields = { label = {}, colour = { "
+      "type = \"string\" }, tag = { type = \"string\" } }\n"
+      "model = { preset = \"logistic_regression\", target = \"label\" }\ntrain = { epochs = 1";
+  dir.write("first.toml", job + " }\n");
+  require(dir, {"train", dir / "first.toml", "--quiet"});
+  require(dir, {"export", dir / "runs/first", "--variable", "linear/weights", "--out",
+                dir / "rows.tsv"});
+  std::istringstream lines(read_text(dir / "rows.tsv"));
+  bool large = false;
+  for (std::string line; std::getline(lines, line);)
+    large = large || (std::isdigit(line[0]) != 0 && std::stoull(line) > uint64_t(INT64_MAX));
+  REQUIRE(large);
+  for (const char* ending : {"npz", "safetensors"}) {
+    CAPTURE(ending);
+    const std::string file = std::string("w.") + ending;
+    require(dir, {"export", dir / "runs/first", "--out", dir / file});
+    dir.write("more.toml", job + ", warm_start = { file = \"" + file + "\" } }\n");
+    require(dir, {"train", dir / "more.toml", "--quiet", "--fresh"});
+  }
+}
+
 TEST_CASE("a variable that the file does not have keeps its initial values", "[integration]") {
   const ScratchDir dir;
   write_rows(dir);

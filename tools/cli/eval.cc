@@ -94,7 +94,7 @@ Result<Job> eval_job(const EvalFlags& flags) {
   };
   number(flags.common.threads, job.cluster.threads);
   if (flags.skip_unknown_labels) job.eval.unknown_labels = "skip";
-  job.eval.raw_predictions = flags.form.raw;
+  job.eval.raw_predictions = job.eval.raw_predictions || flags.form.raw;
   if (const std::string program = program_of(job); !program.empty() && !flags.allow_exec) {
     return Error{ErrorCode::kPermission,
                  str("the job of this run starts a program on this machine: ", printable(program)),
@@ -120,7 +120,9 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   }
   auto graph = model::Graph::build(request.job);
   if (!graph) return report(graph.error(), request.console);
-  auto writer = write_predictions(request.job, (*graph)->output_widths(), flags.form);
+  auto form = flags.form;
+  form.raw = request.job.eval.raw_predictions;
+  auto writer = write_predictions(request.job, (*graph)->output_widths(), form);
   if (!writer) return report(writer.error(), request.console);
   request.on_prediction = [&](const chief::PredictionBatch& batch) { (*writer)->add(batch); };
   const chief::ConsoleOptions console = request.console;

@@ -154,6 +154,7 @@ Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   checkpoint_ = manifest.id;
   DP_TRY(job_, job_from_toml(manifest.job, run_dir));
   if (job_.model.is_custom()) return model::custom_refused();
+  job_.eval.raw_predictions = false;  // a setting of `downpour predict`
   DP_TRY(graph_, model::Graph::build(job_));
   Job raw_job = job_;
   raw_job.eval.raw_predictions = true;

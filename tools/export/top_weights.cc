@@ -25,7 +25,7 @@ class Largest {
 
   void add(uint64_t key, double value) {
     if (count_ == 0) return;
-    const Entry entry{std::abs(value), key, value};
+    const Entry entry{std::isnan(value) ? INFINITY : std::abs(value), key, value};
     if (heap_.size() == count_) {
       if (!before(entry, heap_.front())) return;
       std::ranges::pop_heap(heap_, before);
