@@ -63,3 +63,13 @@ def test_data_without_columns_are_refused(tmp_path):
     ended = subprocess.run([program("downpour"), "importance", tmp_path / "run", "--data", tmp_path / "train.svm"],
                            capture_output=True, text=True, check=False)
     assert ended.returncode == 64 and "libsvm" in ended.stderr and "csv, tsv or JSON lines" in ended.stderr
+
+
+def test_deeply_nested_json_is_a_bad_record(tmp_path):
+    frame, y = frame_of(1, 200)
+    frame.assign(label=y).to_json(tmp_path / "train.jsonl", orient="records", lines=True)
+    run("train", tmp_path / "train.jsonl", "--quiet", "--set", f"run_dir={tmp_path / 'run'}", "--epochs", 1)
+    (tmp_path / "deep.jsonl").write_text('{"x": 1, "label": 1, "other": ' + "[" * 300_000 + "]" * 300_000 + "}\n")
+    ended = subprocess.run([program("downpour"), "importance", tmp_path / "run", "--data", tmp_path / "deep.jsonl"],
+                           capture_output=True, text=True, check=False)
+    assert ended.returncode == 65 and "nested too deeply" in ended.stderr

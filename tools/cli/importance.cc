@@ -88,9 +88,15 @@ class ColumnReader {
   }
 
   bool add_object(std::string_view line, data::Fault& fault) {
-    const auto object = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object()) {
-      fault.reason = "is not a JSON object";
+    constexpr int kDepthMax = 1024;  // dump() recurses
+    bool deep = false;
+    const auto shallow = [&](int depth, nlohmann::ordered_json::parse_event_t, auto&) {
+      deep = deep || depth > kDepthMax;
+      return depth <= kDepthMax;
+    };
+    const auto object = nlohmann::ordered_json::parse(line, shallow, /*allow_exceptions=*/false);
+    if (deep || !object.is_object()) {
+      fault.reason = deep ? "is nested too deeply" : "is not a JSON object";
       return false;
     }
     constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
