@@ -336,7 +336,11 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   ChiefConfig config = config_of(plan, options);
   DP_TRY_VOID(check_welcome(config));
   storage.guard(run_dir);
-  if (train && options.fresh) DP_TRY_VOID(remove_run(run_dir));
+  if (train && options.fresh) {
+    DP_TRY_VOID(check_warm_start(storage, plan.job, run_dir, plan.tables)
+                    .context("warm start from ", plan.job.train.warm_start.source()));
+    DP_TRY_VOID(remove_run(run_dir));
+  }
   if (train) DP_TRY_VOID(check_no_links(storage, run_dir));
   DP_TRY(const bool begun, storage.exists(checkpoint::run_path(run_dir)));
   if (!begun && !train)

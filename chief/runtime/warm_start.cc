@@ -1,6 +1,7 @@
 #include "chief/runtime/warm_start.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "chief/runtime/average_images.h"
 #include "chief/runtime/start_weights.h"
@@ -182,6 +183,25 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
   manifest.created_unix_s = to.created_unix_s;
   DP_TRY_VOID(checkpoint::publish(storage, to.run_dir, manifest));
   return manifest;
+}
+
+Result<void> check_warm_start(Storage& storage, const Job& job, const std::string& run_dir,
+                              const std::vector<TableSpec>& tables) {
+  const WarmStartSpec& from = job.train.warm_start;
+  if (!from.file.empty()) {
+    DP_TRY_VOID(StartWeights::read(from.file, job, tables, job.partitions));
+    return {};
+  }
+  if (from.run.empty()) return {};
+  std::error_code ignored;
+  if (std::filesystem::equivalent(from.run, run_dir, ignored)) {
+    return Error{ErrorCode::kUsage, "--fresh would remove the run to start from", from.run,
+                 "set run_dir to another folder, or leave --fresh out to continue the run"};
+  }
+  std::vector<std::string> notes;
+  DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_newest(storage, from.run, &notes));
+  DP_TRY_VOID(check_warm_start(manifest, tables, job.partitions, from.slots));
+  return check_groups(manifest, from.run, tables);
 }
 
 }  // namespace downpour::chief

@@ -41,4 +41,9 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
                                              const std::vector<TableSpec>& tables,
                                              uint32_t partitions, std::vector<std::string>* notes);
 
+/// Checks, before anything is removed, that a run of `job` can begin with the variables that the
+/// job names. Errors: those of make_warm_start(); kUsage if they are those of `run_dir` itself.
+Result<void> check_warm_start(Storage& storage, const Job& job, const std::string& run_dir,
+                              const std::vector<TableSpec>& tables);
+
 }  // namespace downpour::chief

@@ -115,6 +115,15 @@ TEST_CASE("an array that does not fit the model is an error that names both", "[
   const Ended ended = downpour(dir, {"train", dir / "nan.toml", "--fresh"});
   CHECK(ended.status == 65);
   CHECK_THAT(ended.err, Contains("the array `wide/kernel` has a number that is not finite"));
+  // --fresh removes an earlier run only if the new one can begin.
+  const auto restart = [&](const std::string& from) {
+    return downpour(dir, {"train", dir / "first.toml", "--fresh", "--set", from});
+  };
+  CHECK(restart("train.warm_start.file=" + (dir / "nan.safetensors")).status == 65);
+  const Ended itself = restart("train.warm_start.run=" + (dir / "runs/first"));
+  CHECK(itself.status == 64);
+  CHECK_THAT(itself.err, Contains("--fresh would remove the run to start from"));
+  require(dir, {"inspect", dir / "runs/first"});
   CHECK_THAT(error(kModel, ", warm_start = { file = \"runs/first\" }"),
              Contains("ends in .npz or .safetensors"));
 }
