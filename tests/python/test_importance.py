@@ -73,3 +73,13 @@ def test_deeply_nested_json_is_a_bad_record(tmp_path):
     ended = subprocess.run([program("downpour"), "importance", tmp_path / "run", "--data", tmp_path / "deep.jsonl"],
                            capture_output=True, text=True, check=False)
     assert ended.returncode == 65 and "nested too deeply" in ended.stderr
+
+
+def test_a_filter_of_the_job_is_refused(tmp_path):
+    frame, y = frame_of(1, 200)
+    frame.assign(label=y).to_csv(tmp_path / "train.csv", index=False)
+    run("train", tmp_path / "train.csv", "--quiet", "--set", f"run_dir={tmp_path / 'run'}", "--epochs", 1, "--set",
+        "data.filter=x > 0")
+    ended = subprocess.run([program("downpour"), "importance", tmp_path / "run", "--data", tmp_path / "train.csv"],
+                           capture_output=True, text=True, check=False)
+    assert ended.returncode == 64 and "can't apply the filter of the job" in ended.stderr
