@@ -206,7 +206,7 @@ class Client:
         with self._changed:
             handle, self._handle = self._handle, None
             self._changed.wait_for(lambda: self._calls == 0)
-        # After an error, nobody else may compute the batches of a local job.
+        # After an error, a local job may have no other client: stop it, so that it does not wait for one.
         finished = not failed and (handle is None or bool(c.library().dp_client_finished(handle)))
         if handle is not None:
             self._release()
@@ -225,7 +225,7 @@ class Client:
 
     def pull(self, batch: Batch) -> dict[str, np.ndarray]:
         """Returns the values of the variables: for a dense one the array of its shape, otherwise [rows, dim] for the
-        unique keys of the batch (`Batch.bag`). They are copies that may be changed."""
+        unique keys of the batch (`Batch.bag`). You may change these arrays."""
         return {name: batch._array(*self._place(batch, name), writable=True) for name in self._variables}
 
     def _place(self, batch: Batch, name: str) -> tuple[int | None, str, tuple[int, ...]]:

@@ -200,7 +200,7 @@ def test_python_ends_without_close(tmp_path):
             break
         time.sleep(0.1)
     else:
-        pytest.fail("downpour train goes on without a client")
+        pytest.fail("downpour train still runs without a client")
     again = dp.Client.local(job)
     train(again)
     check_accounts(again.summary, 1)

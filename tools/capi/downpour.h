@@ -260,7 +260,7 @@ typedef struct dp_batch_bag {
 DP_API void dp_batch_keys(const dp_batch* batch, size_t index, dp_batch_bag* bag);
 
 /// Returns the values of variable `index` of the description: a row for each unique key of the
-/// batch, or all elements. Sets *floats to their number. They are a copy that may be changed.
+/// batch, or all elements. Sets *floats to their number. You may change them.
 DP_API float* dp_batch_variable(dp_batch* batch, size_t index, uint64_t* floats);
 
 /// Frees a batch. If it was not pushed, its records stay with this client until dp_client_close().
