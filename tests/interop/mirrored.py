@@ -6,36 +6,19 @@ An epoch of the job has one step, so its loss is that of the step. Prints each c
 """
 import json
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 os.environ.update({"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"})
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from harness import FOLDER, check, downpour, failed  # noqa: E402
 
-BIN, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
 REPLICAS, BATCH, INPUTS, UNITS, CLASSES, STEPS = 2, 32, 20, 16, 3, 100
 RECORDS = REPLICAS * BATCH
 OPTIMIZERS = {
     "sgd": ("{ type = \"sgd\", learning_rate = 0.2 }", lambda: tf.keras.optimizers.SGD(0.2)),
     "adam": ("{ type = \"adam\", learning_rate = 0.01 }", lambda: tf.keras.optimizers.Adam(0.01)),
 }
-failed = []
-
-
-def check(what, found, wanted):
-    good = found <= wanted
-    print(f"{'ok' if good else 'FAILED'}  {what}: {found:.2g} (at most {wanted:g})", flush=True)
-    if not good:
-        failed.append(what)
-
-
-def downpour(*arguments):
-    ended = subprocess.run([BIN / "downpour", *map(str, arguments)], capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        raise SystemExit(f"downpour {' '.join(map(str, arguments))} ended with {ended.returncode}:\n{ended.stderr}")
-    return ended.stdout
 
 
 def train(name, optimizer, epochs):

@@ -2,11 +2,11 @@
 
 onnx_models.py BIN FOLDER, where BIN has Downpour's programs. For each preset, and for models with every type of layer
 and loss: trains, exports, checks the file with the onnx package, and runs the program of docs/onnx.md with onnxruntime
-on 1,000 records. Also begins runs with files that NumPy and the safetensors library have written. Prints each comparison. Exits with 1 if one has failed.
+on 1,000 records. Also begins runs with files that NumPy and the safetensors library have written. Prints each
+comparison. Exits with 1 if one has failed.
 """
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,25 +14,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import safetensors.numpy
+from harness import FOLDER, check, downpour, failed
 
-BIN, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RECORDS, TOLERANCE = 1000, 1e-5
-failed = []
-
-
-def check(what, found, wanted):
-    good = found <= wanted
-    print(f"{'ok' if good else 'FAILED'}  {what}: {found:.2g} (at most {wanted:g})", flush=True)
-    if not good:
-        failed.append(what)
-
-
-def downpour(*arguments):
-    ended = subprocess.run([BIN / "downpour", *map(str, arguments)], capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        raise SystemExit(f"downpour {' '.join(map(str, arguments))} ended with {ended.returncode}:\n{ended.stderr}")
-    return ended.stdout
 
 
 def documented():
