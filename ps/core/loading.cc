@@ -161,7 +161,9 @@ void Loading::on_view(const wire::View& view) {
   for (Adoption& adoption : adoptions_) {
     if (view.id < adoption.ownership_generation) continue;
     for (uint32_t p = 0; p < partitions_.count(); ++p) {
-      if (!contains(adoption.wanted, PartitionId(p)) || session_.is_owner(PartitionId(p))) continue;
+      const bool given = session_.is_owner(PartitionId(p)) &&
+                         view.partitions[p].ownership_generation == adoption.ownership_generation;
+      if (!contains(adoption.wanted, PartitionId(p)) || given) continue;
       defended(Defence::kPsViewEndsLoad);
       erase(adoption.wanted, PartitionId(p));
     }
