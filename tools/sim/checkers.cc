@@ -126,20 +126,22 @@ void Checkers::check_staleness(const std::string& name, const worker::WorkerCore
 }
 
 /// Compares a floor that a chief has raised with what the workers themselves count. A turn may
-/// handle several events, so only workers count that held the same shard before and after it.
+/// handle several events, so only workers count that held the same lease before and after it: a
+/// worker may lose a shard and lease it again in one turn, and then begins at the new floor.
 void Checkers::check_floor_rise(ProcessNumber chief, const chief::ChiefCore& core) {
   if (!world_.plan().job.train.staleness) return;
   ChiefClocks& known = chief_clocks_[chief];
   const bool raised = core.staleness_floor() > std::max(known.floor, staleness_floor_);
   known.floor = core.staleness_floor();
-  const auto before = std::exchange(known.shards, {});
+  const auto before = std::exchange(known.leases, {});
   for (const auto& [number, process] : world_.processes()) {
     const worker::WorkerNode* const worker = process->worker();
     if (worker == nullptr) continue;
     bool kept = false;
-    for (const uint32_t shard : core.training_shards(process->incarnation())) {
-      known.shards.emplace(process->incarnation(), shard);
-      kept = kept || before.contains({process->incarnation(), shard});
+    for (const auto& [shard, attempt] : core.training_leases(process->incarnation())) {
+      const ChiefClocks::Lease lease(process->incarnation(), shard, attempt);
+      known.leases.insert(lease);
+      kept = kept || before.contains(lease);
     }
     const uint64_t clock = worker->core().pull_policy().clock();
     if (!raised || known.floor <= clock || !kept) continue;

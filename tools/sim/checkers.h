@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shared/checkpoint/image.h"
@@ -120,8 +121,9 @@ class Checkers {
   std::vector<CommittedStep> committed_;
   ViewId commit_view_;  // newest view of a Commit
   struct ChiefClocks {
+    using Lease = std::tuple<Incarnation, uint32_t, uint32_t>;  // worker, shard, attempt
     uint64_t floor = 0;
-    std::set<std::pair<Incarnation, uint32_t>> shards;  // held after the last turn
+    std::set<Lease> leases;  // held after the last turn
   };
   std::map<ProcessNumber, ChiefClocks> chief_clocks_;
   std::vector<uint64_t> floor_;  // records applied in the published checkpoint, per partition

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chief/core/cluster/admission.h"
@@ -66,10 +67,14 @@ class ChiefCore {
   uint64_t progress() const { return lifecycle_.pass().progress(); }
   /// Returns the floor of bounded staleness.
   uint64_t staleness_floor() const { return lifecycle_.staleness_floor(); }
-  /// Returns the training shards that a worker holds.
-  std::vector<uint32_t> training_shards(Incarnation worker) const {
+  /// Returns the training leases that a worker holds, each as its shard and attempt.
+  std::vector<std::pair<uint32_t, uint32_t>> training_leases(Incarnation worker) const {
+    std::vector<std::pair<uint32_t, uint32_t>> leases;
     const Pass& pass = lifecycle_.pass();
-    return pass.trains() ? pass.table().held_by(worker) : std::vector<uint32_t>();
+    if (!pass.trains()) return leases;
+    for (const uint32_t shard : pass.table().held_by(worker))
+      leases.emplace_back(shard, pass.table().holder(shard, worker)->attempt);
+    return leases;
   }
   /// Returns the number of shards of a training pass; for an open stream (pass.h), the largest
   /// number allowed. For --dry-run and messages.
