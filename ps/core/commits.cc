@@ -18,6 +18,8 @@ double divisor_of(StepDivisor divisor, const StagedReplica& staged) {
                                                    : staged.pushes.front().metrics.front().weight;
     case StepDivisor::kRecords:
       return staged.records;
+    case StepDivisor::kRecordsOfRow:
+      return 0;
   }
   return 0;
 }
@@ -172,6 +174,14 @@ std::vector<const StagedReplica*> Commits::replicas_of(const wire::Commit& commi
   return replicas;
 }
 
+/// Adds the payloads that are staged under a number to the sum.
+void Commits::add_to_sum(uint32_t number) {
+  const bool of_rows = config_.steps->divisor == StepDivisor::kRecordsOfRow;
+  const StagedReplica* const staged = stage_.find(number);
+  const float weight = of_rows && staged != nullptr ? float(staged->records) : 0;
+  stage_.use_payloads(number, [&](const StagedPush& push) { sum_.add(push, weight); });
+}
+
 /// Adds the parts of the step that are not in the sum yet, and divides the sum. Returns false if
 /// the sum has other parts: then all are sent again.
 bool Commits::finish_sum(const wire::Commit& commit, Turn& turn) {
@@ -184,7 +194,7 @@ bool Commits::finish_sum(const wire::Commit& commit, Turn& turn) {
   if (std::exchange(finished_, true)) return true;
   double divisor = 0;
   for (const wire::StepPart& part : commit.parts) {
-    stage_.use_payloads(part.replica, [&](const StagedPush& push) { sum_.add(push); });
+    add_to_sum(part.replica);
     divisor += divisor_of(config_.steps->divisor, *stage_.find(part.replica));
   }
   added_ = commit.parts;

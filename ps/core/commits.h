@@ -89,6 +89,7 @@ class Commits {
   uint64_t next_step() const;
   bool applies(const wire::Commit& commit) const;
   std::vector<const StagedReplica*> replicas_of(const wire::Commit& commit) const;
+  void add_to_sum(uint32_t number);
   bool finish_sum(const wire::Commit& commit, Turn& turn);
   void measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   void apply(const wire::Commit& commit, Turn& turn);

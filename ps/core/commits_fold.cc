@@ -60,7 +60,7 @@ void Commits::add_up(Turn& turn) {
     if (staged == nullptr || !is_next_to_add(number, staged->batch)) break;
     if (added_.empty() || added_.back().replica != number)
       added_.push_back({number, staged->batch});
-    stage_.use_payloads(number, [&](const StagedPush& push) { sum_.add(push); });
+    add_to_sum(number);
     if (!stage_.has(number, staged->batch, partitions_.stepped())) break;
   }
   ask_for_refused(turn);

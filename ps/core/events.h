@@ -70,8 +70,9 @@ struct PlanExtent {
 /// What divides the sum of a step's gradients.
 enum class StepDivisor : uint8_t {
   kNone,
-  kWeight,   // the weight of the step's records
-  kRecords,  // their number: the gradients are changes of replicas that have trained alone
+  kWeight,        // the weight of the step's records
+  kRecords,       // their number: the gradients are changes of replicas that have trained alone
+  kRecordsOfRow,  // the same, but of each row: the records of the replicas that have touched it
 };
 
 /// The groups of variables whose gradients have a limited norm.

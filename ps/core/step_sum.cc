@@ -29,15 +29,16 @@ void StepSum::begin() {
     table.keys.clear();
     table.rows.clear();
     table.starts.clear();
+    table.divisors.clear();
     for (std::vector<float>& values : table.values) values.clear();
   }
 }
 
-void StepSum::add(const StagedPush& push) {
-  for (const StagedPush::Payload& payload : push.payloads) add(push, payload);
+void StepSum::add(const StagedPush& push, float weight) {
+  for (const StagedPush::Payload& payload : push.payloads) add(push, payload, weight);
 }
 
-void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload) {
+void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload, float weight) {
   const uint8_t* keys = payload.keys.data();
   const uint8_t* gradients = payload.values.data();
   const uint32_t* rows = payload.rows.empty() ? nullptr : payload.rows.data();
@@ -53,6 +54,9 @@ void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload) {
           contains(push.parts, partition_of(row_hash(section.table, key, spec.group), bits));
       const uint32_t row = rows == nullptr ? kNoRow : rows[i];
       places_.push_back(admitted ? place_of(section.table, key, row) : kNoPlace);
+      if (weight == 0 || !admitted) continue;
+      table.divisors.resize(table.keys.size(), 0.0F);
+      table.divisors[places_.back()] += weight;
     }
     for (size_t v = 0; v < spec.table_variables.size(); ++v) {
       for (uint32_t i = 0; i < section.keys; ++i) {
@@ -71,8 +75,9 @@ void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload) {
 
 void StepSum::finish(double divisor, float clip_value) {
   const float factor = divisor > 0 ? float(1.0 / divisor) : 1.0F;
-  for (TableSum& table : tables_) {
-    for (std::vector<float>& sums : table.values) {
+  for (uint32_t t = 0; t < tables_.size(); ++t) {
+    if (divisor == 0) divide_rows(TableId(t));
+    for (std::vector<float>& sums : tables_[t].values) {
       if (factor != 1.0F)
         for (float& sum : sums) sum *= factor;
       if (clip_value == 0) continue;
@@ -80,6 +85,19 @@ void StepSum::finish(double divisor, float clip_value) {
         if (sum > clip_value) sum = clip_value;
         if (sum < -clip_value) sum = -clip_value;
       }
+    }
+  }
+}
+
+void StepSum::divide_rows(TableId id) {
+  TableSum& table = tables_[raw(id)];
+  for (size_t v = 0; v < table.values.size(); ++v) {
+    for (uint32_t place = 0; place < table.divisors.size(); ++place) {
+      if (table.divisors[place] == 0) continue;  // only parts without records have the row
+      const auto factor = float(1.0 / double(table.divisors[place]));
+      float* const row = table.values[v].data() + start_of(id, v, place);
+      const uint32_t floats = partitions_.spec(id).row_floats(v, table.keys[place]);
+      for (float& sum : std::span(row, floats)) sum *= factor;
     }
   }
 }
@@ -150,6 +168,7 @@ uint64_t StepSum::bytes() const {
   uint64_t bytes = 0;
   for (const TableSum& table : tables_) {
     bytes += table.keys.size() * (sizeof(uint64_t) + sizeof(uint32_t));
+    bytes += table.divisors.size() * sizeof(float);
     for (const std::vector<float>& values : table.values) bytes += values.size() * sizeof(float);
   }
   return bytes;

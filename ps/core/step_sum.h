@@ -21,10 +21,11 @@ class StepSum {
 
   /// Begins a new sum.
   void begin();
-  /// Adds the gradients of a push.
-  void add(const StagedPush& push);
-  /// Ends the sum. `divisor`: divides it; 0: it stays as it is. `clip_value`: then limits the
-  /// magnitude of each element; 0: no limit.
+  /// Adds the gradients of a push. `weight`: is added to the divisor of each of its rows; 0: the
+  /// rows have none.
+  void add(const StagedPush& push, float weight);
+  /// Ends the sum. `divisor`: divides it; 0: each row is divided by its own divisor, if it has one.
+  /// `clip_value`: then limits the magnitude of each element; 0: no limit.
   void finish(double divisor, float clip_value);
 
   /// Returns the squared norms of the sum: by partition of `owned`, then by group. They do not
@@ -44,11 +45,13 @@ class StepSum {
     std::vector<uint64_t> keys;              // by place
     std::vector<uint32_t> rows;              // by place; kNoRow: look the key up
     std::vector<uint64_t> starts;            // dense tables: of each place, in the values
+    std::vector<float> divisors;             // by place; empty: the rows have none
     std::vector<std::vector<float>> values;  // by variable: the rows by place
     std::vector<float> joined;               // the values of all variables
     std::vector<wire::Section> sections;
   };
-  void add(const StagedPush& push, const StagedPush::Payload& payload);
+  void add(const StagedPush& push, const StagedPush::Payload& payload, float weight);
+  void divide_rows(TableId id);
   uint32_t place_of(TableId id, uint64_t key, uint32_t row);
   uint64_t start_of(TableId id, size_t variable, uint32_t place) const;
   size_t first_slot(const TableSum& table, uint64_t key) const;

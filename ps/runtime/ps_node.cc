@@ -29,13 +29,15 @@ std::optional<StepRules> steps_of(const Job& job) {
   if (!job.train.replicas) return std::nullopt;
   const bool mean = job.train.reduction == "mean";
   const bool local = traits_of(job.train.mode).has_rounds;  // each batch is clipped by its worker
+  const bool touched = local && job.train.average == "touched";
   return StepRules{.replicas = uint32_t(*job.train.replicas),
                    .backups = job.train.backups,
                    // With backups the chief deals the shards as the replicas need them.
                    .in_turn = job.train.backups == 0 && job.data.sharding == Sharding::kAuto,
-                   .divisor = local  ? StepDivisor::kRecords
-                              : mean ? StepDivisor::kWeight
-                                     : StepDivisor::kNone,
+                   .divisor = touched ? StepDivisor::kRecordsOfRow
+                              : local ? StepDivisor::kRecords
+                              : mean  ? StepDivisor::kWeight
+                                      : StepDivisor::kNone,
                    .clip_value = local ? 0 : job.clip.value,
                    .clip_groups = local                      ? ClipGroups::kNone
                                   : job.clip.norm > 0        ? ClipGroups::kVariables

@@ -352,6 +352,9 @@ struct TrainSpec {
   // Batches that a replica trains alone in a round. Only in modes that have the key; then it is
   // set.
   std::optional<uint64_t> sync_every;
+  // Replicas whose changes of a row are averaged at the end of a round: "all", or "touched": those
+  // that have trained a batch with the row.
+  std::string average = "all";
   // Applies the mean of the replicas' changes at the end of a round.
   OptimizerSpec outer = outer_defaults(OptimizerType::kSgd);
   // Most batches that a worker has taken from its readers and that are not yet applied everywhere.

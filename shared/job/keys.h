@@ -321,6 +321,7 @@ void visit_train(V& v, T& t) {
   if constexpr (V::kReads) {
     if (traits_of(t.mode).has_rounds && !t.sync_every) t.sync_every = kSyncEveryDefault;
   }
+  if (V::kReads || t.average != "all") v.choice("average", t.average, {"all", "touched"}, {});
   if (V::kReads || t.outer != outer_defaults(OptimizerType::kSgd))
     v.table("outer", [&](auto& inner) { visit_outer(inner, t.outer); });
   v.number("in_flight", t.in_flight, 1, 64);

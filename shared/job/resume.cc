@@ -56,6 +56,7 @@ constexpr Rule kRules[] = {
     {"train.replicas", Frozen::kInEpoch},
     {"train.backups", Frozen::kInEpoch},     // decides whether shards are dealt to replicas
     {"train.sync_every", Frozen::kInEpoch},  // decides the batches of a part
+    {"train.average", Frozen::kInEpoch},
     {"train.outer.type", Frozen::kForRun},
     {"train.outer.*", Frozen::kInEpoch},
     {"train.in_flight", Frozen::kNever},

@@ -113,9 +113,12 @@ Result<void> check_keys_of_mode(const TrainSpec& train) {
     return wrong(mode + "backups", "train.backups", "set train.mode = \"sync\", or leave it out");
   }
   const bool outer = train.outer != outer_defaults(OptimizerType::kSgd);
-  if ((train.sync_every || outer) && !traits.has_rounds) {
+  const bool average = train.average != "all";
+  if ((train.sync_every || average || outer) && !traits.has_rounds) {
     return wrong(mode + "rounds of replicas that train alone",
-                 train.sync_every ? "train.sync_every" : "train.outer",
+                 train.sync_every ? "train.sync_every"
+                 : average        ? "train.average"
+                                  : "train.outer",
                  "set train.mode = \"local\", or leave it out");
   }
   return {};

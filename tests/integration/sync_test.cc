@@ -350,6 +350,15 @@ TEST_CASE("replicas that train alone give the same model for any number of proce
   CHECK(local("three", {"--ps", "2", "--workers", "3"}) == alone);
   CHECK(local("worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") == alone);
   CHECK(local("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+
+  // Local rounds of few records, so that not every replica touches every row.
+  const std::vector<std::string> touched = {"--set", "train.average=touched", "--set",
+                                            "train.batch_size=8"};
+  const std::string touched_alone = local("touched", touched);
+  CHECK(touched_alone != local("all", {"--set", "train.batch_size=8"}));
+  std::vector<std::string> three = touched;
+  three.insert(three.end(), {"--ps", "2", "--workers", "3"});
+  CHECK(local("touched-three", three) == touched_alone);
 }
 
 TEST_CASE("replicas whose records come from input processes or programs give the same model",

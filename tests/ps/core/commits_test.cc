@@ -145,6 +145,29 @@ TEST_CASE("a mean of changes is weighted by records, also where one replica has 
   CHECK(ps.weight(4) == -0.25F);
 }
 
+TEST_CASE("the mean of a row's changes counts only the replicas that have touched the row",
+          "[ps][core]") {
+  SyncHarness ps(sync_config(2, StepDivisor::kRecordsOfRow));
+  wire::Push small = ps.part(0, 0, 1, 2), large = ps.part(1, 0, 1, 2);
+  large.records = 6;
+  ps.step(9, small, keys_of({3, 4}), rows_of(2, 2 * 1.0F));   // 2 records, a change of 1
+  ps.step(10, large, keys_of({7, 3}), rows_of(2, 6 * 5.0F));  // 6 records, a change of 5
+  ps.commit(1, {kPartA, kPartB});
+  CHECK(ps.weight(3) == -4.0F);
+  CHECK(ps.weight(4) == -1.0F);
+  CHECK(ps.weight(7) == -5.0F);
+  // The next step begins without divisors, and a part without records has none.
+  small.batch.batch = large.batch.batch = 1;
+  small.step = large.step = 2;
+  small.records = 0;
+  ps.step(9, small, keys_of({3, 8}), rows_of(2, 0.0F));
+  ps.step(10, large, keys_of({7, 4}), rows_of(2, 6 * 1.0F));
+  ps.commit(2, {{0, {0, 0, 1}}, {1, {0, 1, 1}}});
+  CHECK(ps.weight(3) == -4.0F);
+  CHECK(ps.weight(4) == -2.0F);
+  CHECK(ps.weight(8) == 0.0F);
+}
+
 TEST_CASE("a Commit that cannot be applied changes nothing, and a repeated one is answered",
           "[ps][core]") {
   SyncHarness ps(sync_config(2));

@@ -13,10 +13,13 @@ TEST_CASE("rounds of replicas that train alone are read, printed and frozen", "[
   CHECK(usual.train.outer.type == OptimizerType::kSgd);
   CHECK(usual.train.outer.learning_rate == 1.0F);
   CHECK(job_to_toml(usual).find("outer") == std::string::npos);
-  const Job job = test::loaded(
-      test::small_job(local + "train.sync_every = 8\ntrain.outer = { type = \"momentum\" }\n" +
-                      "optimizer.type = \"adagrad\"\n"));
+  CHECK(job_to_toml(usual).find("average") == std::string::npos);
+  const Job job = test::loaded(test::small_job(
+      local +
+      "train.sync_every = 8\ntrain.average = \"touched\"\ntrain.outer = { type = \"momentum\" }\n" +
+      "optimizer.type = \"adagrad\"\n"));
   CHECK(job.train.sync_every == 8);
+  CHECK(job.train.average == "touched");
   CHECK(job.train.outer.learning_rate == 0.7F);
   CHECK(job.train.outer.momentum == 0.9F);
   CHECK(job.train.outer.nesterov);
@@ -29,6 +32,8 @@ TEST_CASE("rounds of replicas that train alone are read, printed and frozen", "[
   Job other = job;
   other.train.sync_every = 4;
   CHECK(frozen_differences(job, other, true).size() == 1);
+  other.train.average = "all";
+  CHECK(frozen_differences(job, other, true).size() == 2);
   CHECK(frozen_differences(job, other, false).empty());
   // The ps store the state of `outer` in this mode, and that of `optimizer` in the others.
   const auto mode =
@@ -54,6 +59,9 @@ TEST_CASE("a job with rounds is refused if a part of it would not do what it say
         std::string::npos);
   CHECK(test::error_of(test::small_job("train.sync_every = 2\n")).what ==
         "mode \"async\" has no rounds of replicas that train alone");
+  CHECK(test::error_of(test::small_job("train.mode = \"sync\"\ntrain.average = \"touched\"\n"))
+            .what == "mode \"sync\" has no rounds of replicas that train alone");
+  CHECK(error("train.average = \"some\"\n").hint == "use one of: all, touched");
   CHECK(test::error_of(test::small_job("train.mode = \"sync\"\ntrain.outer.learning_rate = 0.5\n"))
             .what == "mode \"sync\" has no rounds of replicas that train alone");
   // Each batch is clipped where it is trained.
