@@ -2,6 +2,7 @@
 // shards, publishes views, and ends the job.
 #include "chief/program.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -94,7 +95,7 @@ Result<int> run(const Flags& flags) {
   info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
   info.cluster = str("listens at ", endpoint, " and waits for ", job.cluster.ps, " ps and ",
-                     job.cluster.workers, " workers",
+                     std::max(1U, job.cluster.workers), " workers",
                      keyring == nullptr ? "" : str(", with --keys ", keyring->folder()));
   if (flags.keys.insecure) notes.emplace_back(transport::kInsecureNote);
   for (const std::string& note : notes)

@@ -367,7 +367,7 @@ void visit_eval(V& v, T& t) {
 template <typename V, typename T>
 void visit_cluster(V& v, T& t) {
   v.number("ps", t.ps, 1, 1024);
-  v.number("workers", t.workers, 1, 10000);
+  v.number("workers", t.workers, 0, 10000);
   v.number("input_workers", t.input_workers, 0, 4096);
   v.choice("transport", t.transport, {"ipc", "tcp"}, {"rdma"});
   v.automatic("threads", t.threads, 4096);

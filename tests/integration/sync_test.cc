@@ -193,6 +193,13 @@ TEST_CASE("synchronous training gives the same model for any number of processes
   const std::string alone = predictions(dir, "alone", {});
   REQUIRE(alone.size() > size_t{kRecords});
   CHECK(predictions(dir, "threads", {"--threads", "2"}) == alone);
+  CHECK(predictions(dir, "in-process", {"--workers", "0", "--threads", "3"}) == alone);
+  const Ended plan = Program("downpour",
+                             {"train", dir / "in-process.toml", "--workers", "0", "--threads", "3",
+                              "--fresh", "--dry-run"},
+                             dir.path())
+                         .wait(60);
+  CHECK(plan.out.find("one process with 3 workers, 3 compute threads") != std::string::npos);
   CHECK(predictions(dir, "pair", {"--ps", "1", "--workers", "2"}) == alone);
   CHECK(predictions(dir, "three", {"--ps", "2", "--workers", "3"}) == alone);
   CHECK(predictions(dir, "worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") ==

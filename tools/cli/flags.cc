@@ -39,7 +39,9 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
   brief("--ps", flags.ps,
         "Number of parameter servers; with more than one, local processes (cluster.ps)", "Cluster");
   brief("--workers", flags.workers,
-        "Number of workers; with more than one, local processes (cluster.workers)", "Cluster");
+        "Number of workers; with more than one, local processes (cluster.workers). 0: one process, "
+        "a worker for each replica",
+        "Cluster");
   brief("--input-workers", flags.input_workers,
         "Number of local processes that only read data for the workers (cluster.input_workers)",
         "Cluster");

@@ -36,12 +36,15 @@ namespace {
 
 constexpr int64_t kLingerNs = 2 * kSecond;
 
-// A ps core with its own thread and transport.
-class PsThread {
+/// A ps core or a worker with its own thread and transport.
+template <typename Node>
+class NodeThread {
  public:
-  PsThread(Storage& storage, const Clock& clock, ps::PsOptions options)
+  /// Takes the arguments of the node's constructor that follow its transport.
+  template <typename... Args>
+  explicit NodeThread(const Clock& clock, Args&&... args)
       : transport_(transport::make_zmq_transport()),
-        node_(*transport_, storage, std::move(options)),
+        node_(*transport_, std::forward<Args>(args)...),
         clock_(clock) {}
   Result<void> start() {
     DP_TRY_VOID(node_.start(clock_.now_ns()));
@@ -53,32 +56,40 @@ class PsThread {
     });
     return {};
   }
-  ~PsThread() {
+  ~NodeThread() {
     if (thread_.joinable()) thread_.join();
   }
 
  private:
   std::unique_ptr<transport::Transport> transport_;
-  ps::PsNode node_;
+  Node node_;
   const Clock& clock_;
   std::thread thread_;
 };
 
 struct Layout {
   bool one_process = true;
+  uint32_t workers = 1;  // processes, or threads of one process; 0: programs of the user
   uint32_t ps_cores = 1;
   uint32_t cores_allowed = 1;
   uint32_t worker_threads = 1;  // per worker or input process
 };
 
-/// Returns the number of workers to start. Programs of the user compute a model of variables.
-uint32_t local_workers(const Job& job) { return job.model.is_custom() ? 0 : job.cluster.workers; }
+/// Returns the number of workers to start. Without worker processes (0 workers in the job), each
+/// replica has a worker of its own, as long as there are cores.
+uint32_t choose_workers(const Job& job, uint32_t cores) {
+  if (job.model.is_custom()) return 0;
+  if (job.cluster.workers > 0) return job.cluster.workers;
+  return uint32_t(std::min<uint64_t>(job.train.replicas.value_or(1), cores));
+}
 
 Layout choose_layout(const Job& job) {
   Layout layout;
   layout.cores_allowed = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
+  layout.workers = choose_workers(job, layout.cores_allowed);
+  const bool threads = job.cluster.workers == 0 || layout.workers == 1;
   layout.one_process =
-      job.cluster.ps == 1 && local_workers(job) == 1 && job.cluster.input_workers == 0;
+      job.cluster.ps == 1 && layout.workers > 0 && threads && job.cluster.input_workers == 0;
   layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
   // Local ps processes need cores, too. Workers and input processes share the remaining cores.
   const uint32_t left = layout.one_process ? layout.cores_allowed
@@ -86,18 +97,19 @@ Layout choose_layout(const Job& job) {
                             ? layout.cores_allowed - layout.ps_cores
                             : 1;
   layout.worker_threads =
-      std::max(1U, left / std::max(1U, job.cluster.workers + job.cluster.input_workers));
+      std::max(1U, left / std::max(1U, layout.workers + job.cluster.input_workers));
   return layout;
 }
 
 std::string count(uint64_t n, const char* noun) { return str(n, " ", noun, n == 1 ? "" : "s"); }
 
 std::string describe(const Layout& layout, const Job& job) {
-  const uint32_t workers = local_workers(job);
+  const uint32_t workers = layout.workers;
   const uint32_t compute = layout.worker_threads * workers;
   const std::string threads = str(count(compute, "compute thread"), " in total (",
                                   count(layout.cores_allowed, "core"), " allowed)");
-  if (layout.one_process) return str("one process, ", threads);
+  if (layout.one_process && workers == 1) return str("one process, ", threads);
+  if (layout.one_process) return str("one process with ", workers, " workers, ", threads);
   const uint32_t inputs = job.cluster.input_workers;
   const std::string reading =
       inputs == 0 ? "" : str(" + ", inputs, " input process", inputs == 1 ? "" : "es");
@@ -211,7 +223,7 @@ int run_job(RunRequest request) {
                                 {.mode = request.mode,
                                  .fresh = request.fresh,
                                  .ps_cores = layout.ps_cores,
-                                 .workers = job.cluster.workers},
+                                 .workers = layout.workers},
                                 &notices);
   if (!config) return fail(config.error());
   // A client that leaves must not stop the job.
@@ -280,7 +292,8 @@ int run_job(RunRequest request) {
 
   transport::Reactor reactor(*transport, clock);
   reactor.add(chief);
-  std::vector<std::unique_ptr<PsThread>> ps_threads;
+  std::vector<std::unique_ptr<NodeThread<ps::PsNode>>> ps_threads;
+  std::vector<std::unique_ptr<NodeThread<worker::WorkerNode>>> worker_threads;
   std::unique_ptr<ps::PsNode> first_ps;
   std::unique_ptr<worker::WorkerNode> worker;
   if (chief.finished()) {
@@ -299,15 +312,22 @@ int run_job(RunRequest request) {
     if (auto started = first_ps->start(clock.now_ns()); !started) return fail(started.error());
     reactor.add(*first_ps);
     for (uint32_t t = 1; t < layout.ps_cores; ++t) {
-      ps_threads.push_back(std::make_unique<PsThread>(storage, clock, ps_options(t)));
+      ps_threads.push_back(std::make_unique<NodeThread<ps::PsNode>>(clock, storage, ps_options(t)));
       if (auto started = ps_threads.back()->start(); !started) return fail(started.error());
     }
-    worker = std::make_unique<worker::WorkerNode>(
-        *transport,
-        worker::WorkerOptions{.chief = chief.endpoint(),
-                              .index = 0,
-                              .threads = layout.worker_threads,
-                              .allow_exec = true});  // the user who runs this process chose the job
+    const auto worker_options = [&](uint32_t index) {
+      return worker::WorkerOptions{
+          .chief = chief.endpoint(),
+          .index = index,
+          .threads = layout.worker_threads,
+          .allow_exec = true};  // the user who runs this process chose the job
+    };
+    for (uint32_t w = 1; w < layout.workers; ++w) {
+      worker_threads.push_back(
+          std::make_unique<NodeThread<worker::WorkerNode>>(clock, worker_options(w)));
+      if (auto started = worker_threads.back()->start(); !started) return fail(started.error());
+    }
+    worker = std::make_unique<worker::WorkerNode>(*transport, worker_options(0));
     if (auto started = worker->start(clock.now_ns()); !started) return fail(started.error());
     reactor.add(*worker);
   } else {
@@ -319,7 +339,7 @@ int run_job(RunRequest request) {
                                   .run_dir = job.run_dir,
                                   .ps = job.cluster.ps,
                                   .ps_threads = std::max(1U, job.cluster.ps_threads),
-                                  .workers = local_workers(job),
+                                  .workers = layout.workers,
                                   .worker_threads = layout.worker_threads,
                                   .inputs = job.cluster.input_workers,
                                   .input_threads = layout.worker_threads,

@@ -1,4 +1,5 @@
 // `downpour sim`: runs a job on a simulated cluster with faults.
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <fstream>
@@ -354,7 +355,7 @@ Result<sim::SimulatorOptions> job_options(const SimFlags& flags) {
   sim::SimulatorOptions options;
   options.job = std::move(given.loaded.job);
   options.ps = options.job.cluster.ps;
-  options.workers = options.job.cluster.workers;
+  options.workers = std::max(1U, options.job.cluster.workers);
   return options;
 }
 

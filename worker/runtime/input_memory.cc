@@ -17,8 +17,9 @@ std::string temporary_folder() {
   return none ? "/tmp" : folder.string();
 }
 
-/// Number of processes of the job that read.
+/// Number of workers or input processes of the job that read.
 uint32_t readers_of(const Job& job) {
+  if (job.cluster.workers == 0) return uint32_t(job.train.replicas.value_or(1));
   return std::max({1U, job.cluster.workers, job.cluster.input_workers});
 }
 

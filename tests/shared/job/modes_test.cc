@@ -42,6 +42,21 @@ TEST_CASE("synchronous steps with a mean need the same weights for all outputs",
   loaded(job("sync", ", weights = \"w\"") + "train.reduction = \"sum\"\n");
 }
 
+TEST_CASE("a job without worker processes has one ps and no input processes", "[job]") {
+  const Job job =
+      loaded(small_job("train = { mode = \"sync\", replicas = 3 }\ncluster.workers = 0\n"));
+  CHECK(job.cluster.workers == 0);
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(again->cluster == job.cluster);
+  const Error ps = error_of(small_job("cluster = { workers = 0, ps = 2 }\n"));
+  CHECK(ps.what.find("one process") != std::string::npos);
+  CHECK(ps.hint.find("cluster.ps_threads") != std::string::npos);
+  CHECK(error_of(small_job("cluster = { workers = 0, input_workers = 1 }\n")).what == ps.what);
+  CHECK(error_of(small_job("train.mode = \"sync\"\ncluster.workers = 0\n")).what ==
+        "a step needs at least one replica");
+}
+
 TEST_CASE("backups are read, printed and frozen within an epoch", "[job]") {
   const std::string sync = "train.mode = \"sync\"\ntrain.replicas = 4\n";
   const Job job = loaded(small_job(sync + "train.backups = 1\n"));
