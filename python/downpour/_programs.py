@@ -55,6 +55,7 @@ def train(
             complete. None: the job names its data.
         ps: parameter-server processes; None: those of the job, or 1.
         workers: worker processes; None: those of the job, or 1. With one of each, everything runs in one process.
+            0: one process with a worker for each replica.
         run_dir: run folder; None: that of the job.
         fresh: removes the run that is in the run folder. Otherwise it is continued.
         settings: keys of the job file and their values. They take precedence.
