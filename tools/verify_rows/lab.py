@@ -169,9 +169,15 @@ class Lab:
     def program(self, name="downpour"):
         """The path of a program of the release build, which is built first if it is missing: tools/quickstart builds
         neither tests nor benchmarks."""
-        path = self.bin / name
+        return self._built(name, self.bin / name)
+
+    def library(self):
+        """The path of libdownpour.so, which is built first if it is missing."""
+        return self._built("libdownpour.so", self.bin.parent / "package/lib/libdownpour.so")
+
+    def _built(self, target, path):
         if not path.exists():
-            self.once(("build", name), lambda: self._build(name))
+            self.once(("build", target), lambda: self._build(target))
         return path
 
     def _build(self, name):

@@ -1,0 +1,116 @@
+"""The Python package beside the same job from files, and beside LightGBM. Prints its figures as JSON.
+
+    estimator_figures.py fit KIND FOLDER    an array in memory (numpy, arrow, csr); writes the same job for an .npy file to FOLDER/npy.toml
+    estimator_figures.py adult ADULT SEEDS  a DataFrame with categories, beside LightGBM with its defaults
+    estimator_figures.py tiny               the time of a small fit
+"""
+import json
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import downpour
+import numpy as np
+
+ROWS, SOME, COLUMNS, EPOCHS = 2_000_000, 100_000, 32, 2
+
+
+def memory_mb(key):
+    """Returns VmRSS, the memory of this process, or VmHWM, its peak."""
+    return int(re.search(rf"{key}:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+
+def arrays(folder):
+    """Returns the array whose last column is the label, from a file that is written once."""
+    path = folder / "rows.npy"
+    if not path.exists():
+        random = np.random.default_rng(1)
+        x = random.normal(size=(ROWS, COLUMNS)).astype("f4")
+        y = x @ random.normal(size=COLUMNS).astype("f4") + random.normal(size=ROWS) > 0
+        np.save(path, np.hstack([x, y[:, None].astype("f4")]))
+    return path
+
+
+def of_kind(kind, x):
+    if kind == "csr":
+        import scipy.sparse
+        return scipy.sparse.csr_matrix(x)
+    if kind == "arrow":
+        import pyarrow
+        return pyarrow.table({f"x{i}": np.ascontiguousarray(x[:, i]) for i in range(x.shape[1])})
+    return x
+
+
+def fit(kind, folder):
+    """Trains from memory a job whose statistics are known. Prints the rows per second, and by how much of the data's size the
+    peak memory has grown."""
+    rows = np.load(arrays(folder))
+    y = rows[:, COLUMNS].copy()
+    x = of_kind(kind, np.ascontiguousarray(rows[:, :COLUMNS]))
+    size = {"csr": lambda: x.data.nbytes + x.indices.nbytes, "arrow": lambda: x.nbytes}.get(kind, lambda: x.nbytes)() / 2 ** 20
+    del rows
+    some = downpour.Model("logistic_regression", epochs=EPOCHS, batch_size=512).fit(x[:SOME], y[:SOME])
+    if kind == "numpy":
+        write_npy_job(folder, some.description["job"])
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = memory_mb("VmRSS")
+    model = downpour.Model(job=some.description["job"]).fit(x, y)
+    seconds = sum(epoch["seconds"] for epoch in model.history)
+    print(json.dumps({"rows_per_s": EPOCHS * ROWS / seconds, "grown": (memory_mb("VmHWM") - before) / size}))
+
+
+def write_npy_job(folder, text):
+    """Writes the job of a fit with the .npy file as its source."""
+    text = text.replace('source = ["memory:1"]', f'source = "{folder}/rows.npy"').replace('format = "memory"', 'format = "npy"')
+    text = re.sub(r"\n(header|skip_lines|trim) = .*", "", text).replace('name = "memory:1"\n', "")
+    text = re.sub(r"\[data\.fields\.(\w+)\]", lambda m: f'{m[0]}\ncolumn = "{COLUMNS if m[1] == "label" else m[1][1:]}"', text)
+    (folder / "npy.toml").write_text(text)
+
+
+def adult(folder, seeds):
+    import lightgbm
+    import pandas
+    from sklearn.metrics import log_loss, roc_auc_score
+
+    def table(name, **options):
+        frame = pandas.read_csv(folder / name, header=None, skipinitialspace=True, **options)
+        y = frame.pop(14).str.startswith(">50K").to_numpy()
+        for column in frame.select_dtypes(exclude="number"):
+            frame[column] = frame[column].astype("category")
+        return frame.rename(columns=lambda i: f"c{i}"), y
+
+    x, y = table("adult.data")
+    x_test, y_test = table("adult.test", skiprows=1)
+    for column in x.select_dtypes("category"):
+        x_test[column] = x_test[column].astype(x[column].dtype)
+    scores = {}
+    for seed in range(1, seeds + 1):
+        ours = downpour.Model(seed=seed, validation_fraction=0.1).fit(x, y).predict_proba(x_test)[:, 1]
+        theirs = lightgbm.LGBMClassifier(verbose=-1, random_state=seed).fit(x, y).predict_proba(x_test)[:, 1]
+        for name, p in (("downpour", ours), ("lightgbm", theirs)):
+            scores.setdefault(name, []).append((roc_auc_score(y_test, p), log_loss(y_test, p)))
+    print(json.dumps({name: np.mean(each, axis=0).tolist() for name, each in scores.items()}))
+
+
+def tiny():
+    random = np.random.default_rng(1)
+    x = random.normal(size=(40, 3)).astype("f4")
+    y = (x[:, 0] > 0).astype(int)
+    times = []
+    for _ in range(20):
+        begun = time.perf_counter()
+        downpour.Model("logistic_regression").fit(x, y)
+        times.append(1e3 * (time.perf_counter() - begun))
+    print(json.dumps({"ms": statistics.median(times)}))
+
+
+if __name__ == "__main__":
+    what = sys.argv[1]
+    if what == "fit":
+        fit(sys.argv[2], Path(sys.argv[3]))
+    elif what == "adult":
+        adult(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        tiny()
