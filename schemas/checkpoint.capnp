@@ -88,7 +88,8 @@ struct Initializer {
 }
 
 struct Optimizer {
-  type @0 :UInt8;           # 0 sgd, 1 momentum, 2 adagrad, 3 adam, 4 ftrl, 5 rmsprop, 6 adamw
+  type @0 :UInt8;           # 0 sgd, 1 momentum, 2 adagrad, 3 adam, 4 ftrl, 5 rmsprop, 6 adamw,
+                            # 7 rowwise_adagrad
   learningRate @1 :Float32;
   momentum @2 :Float32;
   nesterov @3 :Bool;

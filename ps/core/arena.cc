@@ -82,7 +82,10 @@ void move_pages(uint8_t* from, uint8_t* to, size_t bytes) {
 
 }  // namespace
 
-Arena::Arena(uint32_t row_floats) : stride_(padded_floats(row_floats)) { DP_CHECK(row_floats > 0); }
+Arena::Arena(uint32_t row_floats, Stride stride)
+    : stride_(stride == Stride::kPacked ? row_floats : padded_floats(row_floats)) {
+  DP_CHECK(row_floats > 0);
+}
 
 Arena::Arena(Arena&& other) noexcept
     : stride_(other.stride_),

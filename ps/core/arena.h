@@ -30,9 +30,14 @@ struct ArenaOptions {
 /// when the arena grows; its number never changes.
 class Arena final {
  public:
-  /// Pads the stride so that a row crosses as few cache lines as possible: to whole lines if a row
-  /// has more than 32 bytes, otherwise to a power of two.
-  explicit Arena(uint32_t row_floats);
+  enum class Stride {
+    /// A row crosses as few cache lines as possible: the stride is a multiple of whole lines if a
+    /// row has more than 32 bytes, otherwise a power of two.
+    kPadded,
+    /// Rows take as little memory as possible: nothing lies between them.
+    kPacked,
+  };
+  explicit Arena(uint32_t row_floats, Stride stride = Stride::kPadded);
   ~Arena();
   Arena(Arena&& other) noexcept;
   Arena(const Arena&) = delete;

@@ -15,8 +15,18 @@ namespace {
 
 constexpr uint32_t kLinesMax = 8;  // per row; the hardware prefetcher fetches the rest
 
-uint32_t lines_of(size_t floats) {
-  return std::min(kLinesMax, uint32_t((floats * sizeof(float) + 63) / 64));
+/// Returns the number of cache lines to prefetch for the first floats of a row. A packed row may
+/// begin with the last float of a line.
+uint32_t lines_of(size_t floats, Arena::Stride stride) {
+  const size_t before = stride == Arena::Stride::kPacked ? 64 - sizeof(float) : 0;
+  return std::min(kLinesMax, uint32_t((before + floats * sizeof(float) + 63) / 64));
+}
+
+/// Padding would double the memory of rows of 16 weights and one slot. Saving this slot's memory is
+/// the purpose of an optimizer with slots of rows.
+Arena::Stride stride_of(const OptimizerSpec& optimizer) {
+  return optim::row_slot_count(optimizer.type) > 0 ? Arena::Stride::kPacked
+                                                   : Arena::Stride::kPadded;
 }
 
 /// Copies the weights of rows[i] to row i of `out`, or writes initial values there if there is no
@@ -54,14 +64,15 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
   for (const VariableSpec& variable : spec.table_variables) {
     DP_CHECK(variable.dim > 0, variable.name);
     const uint32_t stored = optim::stored_floats(variable.optimizer, variable.dim);
+    const Arena::Stride stride = stride_of(variable.optimizer);
     table_variables_.push_back({.spec = variable,
                                 .seed = optim::variable_seed(seed, variable.name),
                                 .stored_floats = stored,
-                                .pull_lines = lines_of(variable.dim),
-                                .apply_lines = lines_of(stored),
+                                .pull_lines = lines_of(variable.dim, stride),
+                                .apply_lines = lines_of(stored, stride),
                                 .update = optim::update_kernel(variable.optimizer, variable.dim),
                                 .rates = optim::StepRates(variable.optimizer),
-                                .arena = Arena(stored)});
+                                .arena = Arena(stored, stride)});
     table_variables_.back().arena.configure(arenas);
     row_bytes_max_ += table_variables_.back().arena.stride() * sizeof(float);
   }

@@ -29,7 +29,7 @@ class Merging {
                      str("variable ", spec_.table_variables[m].name, " stores ", is,
                          " floats per weight, but ", was, " in the image that it builds on")};
       }
-      widths_.push_back(size_t{is} * spec_.row_floats(m, 0));
+      widths_.push_back(size_t{is} * spec_.row_floats(m, 0) + row_slots_of(spec_, m));
     }
     const auto old_begin = old_.keys.begin();
     size_t at = 0;

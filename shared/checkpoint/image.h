@@ -19,8 +19,8 @@
 namespace downpour::checkpoint {
 
 /// The rows of one table in one partition. Each variable has optim::stored_floats() floats for each
-/// key, the weights followed by the slots: [weights dim][slot 0 dim][slot 1 dim]... For a dense
-/// variable, row_floats(key) takes the place of dim.
+/// key, the weights followed by the slots: [weights dim][slot 0 dim]...[slots of the row]. For a
+/// dense variable, row_floats(key) takes the place of dim.
 struct TableImage {
   TableId table{};
   // ascending; an image to be written may have the keys of an embedding in any order

@@ -68,6 +68,10 @@ Result<void> validate_chain(std::span<const wire::ImageRef> chain) {
   return {};
 }
 
+uint64_t row_slots_of(const TableSpec& table, size_t m) {
+  return info_of(table.table_variables[m].optimizer.type).row_slots;
+}
+
 size_t chain_length(std::span<const wire::ImageRef> images) {
   const auto next = std::find_if(images.begin() + (images.empty() ? 0 : 1), images.end(),
                                  [](const wire::ImageRef& ref) { return ref.base == 0; });
@@ -105,12 +109,14 @@ Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const
       weights += table.row_floats(m, key);
     }
   }
+  const uint64_t in_rows = keys.size() * row_slots_of(table, m);
   if (weights == 0)
     return floats == 0 ? Result<uint32_t>(1) : bad(str(floats, " floats, but no rows"));
-  if (floats % weights != 0 || floats / weights == 0 || floats / weights > kCopiesMax) {
+  const uint64_t of_weights = floats < in_rows ? 0 : floats - in_rows;
+  if (of_weights % weights != 0 || of_weights / weights == 0 || of_weights / weights > kCopiesMax) {
     return bad(str(floats, " floats for ", keys.size(), " rows of ", weights, " weights"));
   }
-  return uint32_t(floats / weights);
+  return uint32_t(of_weights / weights);
 }
 
 }  // namespace downpour::checkpoint

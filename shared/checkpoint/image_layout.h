@@ -28,7 +28,7 @@ constexpr uint32_t kCopiesMax = 16;
 enum class SectionType : uint32_t {
   kState = 1,    // Cap'n Proto PartitionState
   kKeys = 2,     // uint64
-  kRows = 3,     // float32, per key: [weights][slot 0]...
+  kRows = 3,     // float32, per key: [weights][slot 0]...[slots of the row]
   kMarkers = 4,  // Cap'n Proto QuarantineMarkers
 };
 
@@ -50,7 +50,7 @@ struct SectionEntry {
   uint32_t type;
   uint32_t table;           // kKeys, kRows
   uint32_t table_variable;  // kRows
-  uint32_t copies;          // kRows: floats stored for each weight, 1 + slots
+  uint32_t copies;          // kRows: floats stored for each weight, without the slots of rows
   uint64_t offset;          // from the start of the image
   uint64_t bytes;           // without padding
   uint64_t checksum;
@@ -90,9 +90,12 @@ Result<void> validate_chain(std::span<const wire::ImageRef> chain);
 /// image.
 size_t chain_length(std::span<const wire::ImageRef> images);
 
+/// Returns the number of floats that variable `m` stores for each row besides those of its weights.
+uint64_t row_slots_of(const TableSpec& table, size_t m);
+
 /// Returns the number of floats stored for each weight (1 + slots), if variable `m` has `floats`
-/// floats for `keys`. Error: the keys are not blocks of the variable, or the floats are not evenly
-/// divisible.
+/// floats for `keys`, including the slots of rows that its optimizer has. Error: the keys are not
+/// blocks of the variable, or the floats are not evenly divisible.
 Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const uint64_t> keys,
                                uint64_t floats);
 

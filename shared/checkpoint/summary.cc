@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/paths.h"
 
@@ -38,12 +39,14 @@ struct Totals {
     uint64_t weights = 0;
     for (const uint64_t key : image.keys) weights += spec.row_floats(m, key);
     // the reader has checked that this division has no remainder
-    const uint64_t copies = weights == 0 ? 1 : floats.size() / weights;
+    const uint64_t in_row = row_slots_of(spec, m);
+    const uint64_t copies =
+        weights == 0 ? 1 : (floats.size() - in_row * image.keys.size()) / weights;
     size_t position = 0;
     for (const uint64_t key : image.keys) {
       const uint64_t row = spec.row_floats(m, key);
       add_weights(std::span(floats).subspan(position, row));
-      position += row * copies;
+      position += row * copies + in_row;
     }
     rows += image.keys.size();
     stored += floats.size();

@@ -8,24 +8,28 @@
 
 namespace downpour::model {
 
-VariableSpec VariableSet::make_variable(const std::string& name, InitSpec init) const {
+VariableSpec VariableSet::make_variable(const std::string& name, TableKind kind,
+                                        InitSpec init) const {
   VariableSpec variable;
   variable.name = name;
   variable.init = init;
   // The ps apply the mean of the changes of replicas that train alone.
-  variable.optimizer = job_.train.sync_every ? job_.train.outer : optimizer_of(name);
+  variable.optimizer = job_.train.sync_every ? job_.train.outer : optimizer_of(name, kind);
   return variable;
 }
 
 /// Returns the optimizer that the job gives a variable.
-OptimizerSpec VariableSet::optimizer_of(const std::string& name) const {
+OptimizerSpec VariableSet::optimizer_of(const std::string& name, TableKind kind) const {
+  OptimizerSpec optimizer = job_.optimizer;
   for (const OptimizerRule& rule : job_.optimizer_rules) {
     if (fnmatch(rule.variables.c_str(), name.c_str(), 0) != 0) continue;
-    OptimizerSpec optimizer = rule.optimizer;
+    optimizer = rule.optimizer;
     if (!optimizer.schedule.given()) optimizer.schedule = job_.optimizer.schedule;
-    return optimizer;
+    break;
   }
-  return job_.optimizer;
+  if (kind == TableKind::kDense)
+    optimizer.type = info_of(optimizer.type).dense_type.value_or(optimizer.type);
+  return optimizer;
 }
 
 uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::string& name,
@@ -39,7 +43,7 @@ uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::strin
   } else {
     row_tables_[table].name += "+" + name;
   }
-  VariableSpec variable = make_variable(name, init);
+  VariableSpec variable = make_variable(name, TableKind::kEmbedding, init);
   variable.dim = dim;
   std::vector<VariableSpec>& table_variables = row_tables_[table].table_variables;
   declared_.push_back({uint32_t(table), false, uint32_t(table_variables.size())});
@@ -49,7 +53,7 @@ uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::strin
 
 uint32_t VariableSet::add_dense(const std::string& name, std::vector<uint32_t> shape,
                                 InitSpec init) {
-  VariableSpec variable = make_variable(name, init);
+  VariableSpec variable = make_variable(name, TableKind::kDense, init);
   variable.shape = std::move(shape);
   declared_.push_back({uint32_t(dense_tables_.size()), true, 0});
   dense_tables_.push_back({name, TableKind::kDense, {std::move(variable)}});
@@ -115,7 +119,7 @@ void VariableSet::finish(Program& program) const {
                      .optimizers = {}};
     for (const TableSpec& table : program.tables) {
       for (const VariableSpec& variable : table.table_variables)
-        program.local->optimizers.push_back(optimizer_of(variable.name));
+        program.local->optimizers.push_back(optimizer_of(variable.name, table.kind));
     }
   }
   if (traits_of(job_.train.mode).has_groups) {

@@ -41,8 +41,8 @@ class VariableSet final {
     bool dense = false;
     uint32_t table_variable = 0;
   };
-  VariableSpec make_variable(const std::string& name, InitSpec init) const;
-  OptimizerSpec optimizer_of(const std::string& name) const;
+  VariableSpec make_variable(const std::string& name, TableKind kind, InitSpec init) const;
+  OptimizerSpec optimizer_of(const std::string& name, TableKind kind) const;
 
   const Job& job_;
   std::vector<Declared> declared_;

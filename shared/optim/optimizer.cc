@@ -1,5 +1,6 @@
 #include "shared/optim/optimizer.h"
 
+#include <concepts>
 #include <cstring>
 #include <type_traits>
 
@@ -10,6 +11,7 @@
 #include "shared/optim/ftrl.h"
 #include "shared/optim/momentum.h"
 #include "shared/optim/rmsprop.h"
+#include "shared/optim/rowwise_adagrad.h"
 #include "shared/optim/schedule.h"
 #include "shared/optim/sgd.h"
 
@@ -27,6 +29,25 @@ struct Lanes {
   explicit Lanes(const void* from) { std::memcpy(values, from, sizeof values); }
   void store(void* to) const { std::memcpy(to, values, sizeof values); }
 };
+
+/// A rule with a slot for each row. The weights of a row have the same rate.
+template <typename Rule>
+concept RowRule = requires(const Rule& rule, float& slot) {
+  { rule.row_rate(0.0F, slot) } -> std::same_as<float>;
+};
+
+/// Returns the mean of the squares of a row's gradient. The order of the sum depends only on `dim`.
+float mean_square(const UnalignedFloat* g, uint32_t dim) {
+  constexpr uint32_t kSums = 16;  // a vector of sums, each of every 16th element
+  float sums[kSums] = {};
+  uint32_t i = 0;
+  for (; i + kSums <= dim; i += kSums)
+    for (uint32_t j = 0; j < kSums; ++j) sums[j] += g[i + j] * g[i + j];
+  for (uint32_t j = 0; i + j < dim; ++j) sums[j] += g[i + j] * g[i + j];
+  for (uint32_t half = kSums / 2; half > 0; half /= 2)
+    for (uint32_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+  return sums[0] / float(dim);
+}
 
 /// Updates one row by applying `Rule` to each element. `kSlots` is the number of slots that the
 /// rule's operator() takes. `kDim` is the width if it is known at compile time, or 0.
@@ -53,6 +74,14 @@ inline void update_row(const Rule& rule, float* row, const UnalignedFloat* g, ui
     if constexpr (kSlots == 1) rule(g[i], row[i], s0[i]);
     if constexpr (kSlots == 2) rule(g[i], row[i], s0[i], s1[i]);
   }
+}
+
+/// The same for a rule of rows.
+template <RowRule Rule, uint32_t kSlots, uint32_t kDim>
+inline void update_row(const Rule& rule, float* row, const UnalignedFloat* g, uint32_t dim) {
+  const float rate = rule.row_rate(mean_square(g, dim), row[dim]);
+#pragma GCC ivdep  // weights and gradient do not overlap
+  for (uint32_t i = 0; i < dim; ++i) row[i] -= rate * g[i];
 }
 
 /// Writes the initial slots of one row.
@@ -104,6 +133,7 @@ struct Choice {
   using Scheduled = ScheduledRule;
   static constexpr OptimizerInfo kInfo = kOptimizers.at(size_t(kType));
   static_assert(kInfo.slots <= 2, "extend update_row() and start_row() for a third slot");
+  static_assert(RowRule<Rule> ? kInfo.slots == 0 && kInfo.row_slots == 1 : kInfo.row_slots == 0);
 };
 
 /// Calls `f` with the Choice of an optimizer.
@@ -125,6 +155,8 @@ auto choose(const OptimizerSpec& spec, const F& f) {
       return f(Choice<OptimizerType::kRmsProp, RmsProp>{});
     case OptimizerType::kAdamW:
       return f(Choice<OptimizerType::kAdamW, AdamW>{});
+    case OptimizerType::kRowwiseAdagrad:
+      return f(Choice<OptimizerType::kRowwiseAdagrad, RowwiseAdagrad>{});
   }
   DP_CHECK(false, int(spec.type));
   return f(Choice<OptimizerType::kSgd, Sgd>{});
@@ -151,6 +183,7 @@ void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row) {
     const auto rule = rule_of<typename C::Rule>(spec, {spec.learning_rate, spec.learning_rate});
     if constexpr (C::kInfo.slots > 0)
       start_row<typename C::Rule, C::kInfo.slots>(rule, spec, dim, row);
+    if constexpr (C::kInfo.row_slots > 0) rule.start(spec, row[dim]);
   });
 }
 

@@ -15,9 +15,13 @@ namespace downpour::optim {
 /// Returns the number of slots: floats of optimizer state per weight.
 constexpr uint32_t slot_count(OptimizerType type) { return info_of(type).slots; }
 
-/// Returns the number of floats of a stored row: the weights and then each slot, `dim` floats each.
+/// Returns the number of slots of a row: floats of optimizer state that its weights share.
+constexpr uint32_t row_slot_count(OptimizerType type) { return info_of(type).row_slots; }
+
+/// Returns the number of floats of a stored row: the weights, then each slot, `dim` floats each,
+/// and then the slots of the row.
 constexpr uint32_t stored_floats(const OptimizerSpec& spec, uint32_t dim) {
-  return dim * (1 + slot_count(spec.type));
+  return dim * (1 + slot_count(spec.type)) + row_slot_count(spec.type);
 }
 
 /// Returns true if the learning rate changes during training, so that every update needs its own
@@ -73,7 +77,7 @@ struct Rows {
 
 /// Updates rows in place, in the given order; a row may occur twice. `gradients` is float32 [*,
 /// rows.dim] and may be unaligned. `rates` has one rate per update if rate_needs_step(), otherwise
-/// it is not read. Runs on the calling thread, in float32. Every element is computed separately, so
+/// it is not read. Runs on the calling thread, in float32. Every update is computed separately, so
 /// the bits do not depend on how updates are grouped into calls.
 using UpdateRows = void (*)(const OptimizerSpec& spec, const Rows& rows,
                             std::span<const RowUpdate> updates, const StepRate* rates,

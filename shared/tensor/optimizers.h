@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -15,7 +16,16 @@
 namespace downpour {
 
 /// Checkpoints store the numbers (schemas/checkpoint.capnp), so new types come last.
-enum class OptimizerType : uint8_t { kSgd, kMomentum, kAdagrad, kAdam, kFtrl, kRmsProp, kAdamW };
+enum class OptimizerType : uint8_t {
+  kSgd,
+  kMomentum,
+  kAdagrad,
+  kAdam,
+  kFtrl,
+  kRmsProp,
+  kAdamW,
+  kRowwiseAdagrad
+};
 
 /// An optimizer with the settings of all types. Settings of other types are ignored.
 struct OptimizerSpec {
@@ -23,8 +33,8 @@ struct OptimizerSpec {
   float learning_rate = 0.001F;
   float momentum = 0.9F;             // momentum
   bool nesterov = false;             // momentum
-  float initial_accumulator = 0.1F;  // adagrad: > 0; ftrl: >= 0 (initial value of n)
-  float epsilon = 1e-7F;             // adagrad, adam, adamw, rmsprop
+  float initial_accumulator = 0.1F;  // both adagrads: > 0; ftrl: >= 0 (initial value of n)
+  float epsilon = 1e-7F;             // both adagrads, adam, adamw, rmsprop
   float beta1 = 0.9F;                // adam, adamw
   float beta2 = 0.999F;              // adam, adamw
   float l1 = 0.0F;                   // ftrl
@@ -74,8 +84,11 @@ struct OptimizerInfo {
   OptimizerType type{};
   std::string_view name;         // in job files and in output
   uint32_t slots = 0;            // floats of optimizer state per weight
+  uint32_t row_slots = 0;        // floats of optimizer state per row
   bool rate_needs_step = false;  // the learning rate depends on the step
-  OptimizerSpec defaults;        // of a job that gives only the type
+  /// The type that dense variables have instead, which are stored in blocks and have no rows.
+  std::optional<OptimizerType> dense_type;
+  OptimizerSpec defaults;  // of a job that gives only the type
   /// The settings besides the learning rate, in the order in which a job is printed.
   std::span<const OptimizerSetting> settings;
 };
@@ -117,7 +130,13 @@ inline constexpr std::array kOptimizers{
                   .slots = 2,  // first moment, second moment
                   .rate_needs_step = true,
                   .defaults = {.type = OptimizerType::kAdamW},
-                  .settings = settings::kAdamW}};
+                  .settings = settings::kAdamW},
+    OptimizerInfo{.type = OptimizerType::kRowwiseAdagrad,
+                  .name = "rowwise_adagrad",
+                  .row_slots = 1,  // sum of the means of the squared gradients of a row
+                  .dense_type = OptimizerType::kAdagrad,
+                  .defaults = {.type = OptimizerType::kRowwiseAdagrad, .learning_rate = 0.05F},
+                  .settings = settings::kAdagrad}};
 
 // The number of a type is its index. A type without an entry does not compile, because
 // shared/optim/optimizer.cc uses the entry of each type as a constant.

@@ -20,7 +20,8 @@ uint64_t row_bytes(const TableSpec& table) {
   for (const VariableSpec& variable : table.table_variables) {
     const uint64_t floats =
         table.kind == TableKind::kEmbedding ? variable.dim : variable.elements();
-    bytes += floats * (1 + optim::slot_count(variable.optimizer.type)) * sizeof(float);
+    const OptimizerType type = variable.optimizer.type;
+    bytes += (floats * (1 + optim::slot_count(type)) + optim::row_slot_count(type)) * sizeof(float);
   }
   return bytes;
 }

@@ -21,8 +21,10 @@ using checkpoint::PartitionImage;
 std::vector<TableSpec> tables() {
   VariableSpec deep{.name = "deep", .dim = 3, .init = {InitType::kNormal, 0.1F}};
   deep.optimizer = {.type = OptimizerType::kAdagrad, .learning_rate = 0.1F};
+  VariableSpec wide{.name = "wide", .dim = 5, .init = {InitType::kNormal, 0.1F}};
+  wide.optimizer.type = OptimizerType::kRowwiseAdagrad;
   VariableSpec dense{.name = "dense", .shape = {3 * kDenseBlockFloats - 100}};
-  return {{"rows", TableKind::kEmbedding, {deep}}, {"dense", TableKind::kDense, {dense}}};
+  return {{"rows", TableKind::kEmbedding, {deep, wide}}, {"dense", TableKind::kDense, {dense}}};
 }
 
 /// A core, and a disk that keeps what the core stored, by checkpoint.
@@ -46,7 +48,7 @@ class Saving {
     std::vector<uint64_t> blocks;
     if (rng_.below(3) == 0) blocks.push_back(rng_.below(3));
     push.sections = {{TableId{0}, uint32_t(rows.size())}, {TableId{1}, uint32_t(blocks.size())}};
-    size_t floats = rows.size() * 3;
+    size_t floats = rows.size() * (3 + 5);
     for (const uint64_t block : blocks) floats += tables()[1].row_floats(0, block);
     rows.insert(rows.end(), blocks.begin(), blocks.end());
     std::vector<float> gradients(floats);

@@ -15,9 +15,9 @@ namespace {
 
 constexpr double kRowBytes = 2 * 16 * sizeof(float);  // weights and Adagrad's accumulators
 
-TableSpec adagrad_16() {
+TableSpec adagrad_16(OptimizerType type = OptimizerType::kAdagrad) {
   VariableSpec variable{.name = "embedding", .dim = 16};
-  variable.optimizer.type = OptimizerType::kAdagrad;
+  variable.optimizer.type = type;
   return {.name = "t", .table_variables = {variable}};
 }
 
@@ -113,6 +113,34 @@ TEST_CASE("every row survives many splits of the index and moves of the arena", 
       REQUIRE(mix64(uint64_t(std::lround(gradient))) == image.keys[r]);
     }
     rows += image.keys.size();
+  }
+  CHECK(rows == kRows);
+}
+
+TEST_CASE("with row-wise Adagrad a row has one accumulator, and nothing is padded", "[ps][table]") {
+  constexpr uint64_t kRows = 300'000, kCall = 10'000;
+  Table table(TableId{7}, adagrad_16(OptimizerType::kRowwiseAdagrad), 1, 8);
+  std::vector<float> gradients(kCall * 16);
+  for (uint64_t begin = 0; begin < kRows; begin += kCall) {
+    // The accumulator shows which key the row belongs to.
+    for (uint64_t i = 0; i < kCall * 16; ++i) gradients[i] = float(begin + i / 16);
+    grow(table, begin, begin + kCall, gradients);
+  }
+  CHECK(double(table.memory().row_bytes) / double(kRows) <
+        17 * sizeof(float) + sizeof(uint64_t) + 3);
+  Table copy(TableId{7}, adagrad_16(OptimizerType::kRowwiseAdagrad), 99, 8);
+  size_t rows = 0;
+  for (uint32_t p = 0; p < 256; ++p) {
+    const auto image = table.export_partition(PartitionId(p));
+    REQUIRE(image.table_variables[0].size() == image.keys.size() * 17);
+    for (size_t r = 0; r < image.keys.size(); ++r) {
+      const float gradient =
+          std::sqrt(std::max(0.0F, image.table_variables[0][r * 17 + 16] - 0.1F));
+      REQUIRE(mix64(uint64_t(std::lround(gradient))) == image.keys[r]);
+    }
+    rows += image.keys.size();
+    REQUIRE(copy.import_partition(PartitionId(p), image));
+    REQUIRE(copy.export_partition(PartitionId(p)) == image);
   }
   CHECK(rows == kRows);
 }

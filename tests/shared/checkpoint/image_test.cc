@@ -104,6 +104,40 @@ TEST_CASE("rows are sorted by key, for keys of any size", "[checkpoint]") {
   }
 }
 
+TEST_CASE("rows with a slot of the row are read back, and refused with another number of floats",
+          "[checkpoint]") {
+  std::vector<TableSpec> tables = test_tables();
+  tables[0].table_variables[0].optimizer.type = OptimizerType::kRowwiseAdagrad;  // dim 1
+  tables[0].table_variables[1].optimizer.type = OptimizerType::kRowwiseAdagrad;  // dim 4
+  const auto image_of = [](size_t narrow, size_t wide) {
+    PartitionImage image{.partition = PartitionId{0}};
+    image.tables = {{TableId{0}, {3, 8, 9}, {PageVector<float>(narrow), PageVector<float>(wide)}}};
+    for (PageVector<float>& floats : image.tables[0].table_variables)
+      for (size_t i = 0; i < floats.size(); ++i) floats[i] = float(i);
+    return image;
+  };
+  const PartitionImage image = image_of(3 * 2, 3 * 5);
+  const EncodedImages encoded = encode_images(std::span(&image, 1), "f", tables);
+  const auto decoded = decode_image(encoded.bytes.span(), tables, "f", 0);
+  REQUIRE(decoded);
+  CHECK(*decoded == image);
+  // Adagrad and SGD of the same widths.
+  for (const OptimizerType type : {OptimizerType::kAdagrad, OptimizerType::kSgd}) {
+    for (const size_t m : {0U, 1U}) {
+      std::vector<TableSpec> others = tables;
+      others[0].table_variables[m].optimizer.type = type;
+      INFO(name_of(type) << ", variable " << m);
+      const auto refused = decode_image(encoded.bytes.span(), others, "f", 0);
+      if (type == OptimizerType::kAdagrad && m == 0) continue;  // the same bytes for a width of 1
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().code == ErrorCode::kBadData);
+    }
+  }
+  CHECK_FALSE(stored_copies(tables[0], 1, image.tables[0].keys, 3 * 8));
+  CHECK_FALSE(stored_copies(tables[0], 1, image.tables[0].keys, 3));
+  CHECK(*stored_copies(tables[0], 1, image.tables[0].keys, 3 * 5) == 1);
+}
+
 TEST_CASE("NaN payloads survive", "[checkpoint]") {
   PartitionImage image = random_image(1, 1, 9);
   const uint32_t nan = 0x7fa12345;

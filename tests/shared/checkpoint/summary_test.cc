@@ -59,6 +59,28 @@ TEST_CASE("a summary has rows, bytes, norms and extremes of each variable", "[ch
   CHECK(summarize(storage, manifest_path(folder.path, {1, 1}))->variables == summary->variables);
 }
 
+TEST_CASE("a summary does not count the slot of a row as a weight", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  REQUIRE(write_run(storage, folder.path, {.id = 0x5eed}));
+  Manifest manifest{.id = {1, 1}, .run = 0x5eed, .partitions = 2, .tables = test_tables()};
+  manifest.tables[0].table_variables[1].optimizer.type = OptimizerType::kRowwiseAdagrad;
+  manifest.rows = 2;
+  std::vector<PartitionImage> images(2);
+  images[0].tables = {{TableId{0}, {1, 2}, {PageVector<float>(6), {3, 1, 0, 1, 9, 1, 1, 1, 4, 9}}}};
+  images[1].partition = PartitionId{1};
+  manifest.images = *write_images(storage, checkpoint_folder(folder.path, manifest.id), "f", images,
+                                  manifest.tables);
+  REQUIRE(publish(storage, folder.path, manifest));
+  const auto summary = summarize(storage, folder.path);
+  REQUIRE(summary);
+  const VariableSummary& deep = summary->variables[1];
+  CHECK(deep.weight_bytes == 2 * 4 * sizeof(float));
+  CHECK(deep.slot_bytes == 2 * sizeof(float));
+  CHECK(deep.max == 4);
+  CHECK(deep.zeros == 1);
+}
+
 TEST_CASE("a summary refuses a damaged image and wrong paths", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;

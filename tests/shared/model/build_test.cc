@@ -111,6 +111,24 @@ TEST_CASE("a variable gets the optimizer of the first matching rule", "[model]")
   CHECK(tables[4].table_variables[0].optimizer.type == OptimizerType::kSgd);   // tower/0/bias
 }
 
+TEST_CASE("dense variables have Adagrad where embeddings have row-wise Adagrad", "[model]") {
+  Job job = wide_deep_job();
+  job.optimizer = {.type = OptimizerType::kRowwiseAdagrad, .initial_accumulator = 0.25F};
+  job.optimizer_rules = {{"wide/*", {.type = OptimizerType::kRowwiseAdagrad, .epsilon = 0.5F}}};
+  auto graph = Graph::build(job);
+  REQUIRE(graph);
+  for (const TableSpec& table : (*graph)->tables()) {
+    for (const VariableSpec& variable : table.table_variables) {
+      INFO(variable.name);
+      OptimizerSpec want =
+          variable.name.starts_with("wide/") ? job.optimizer_rules[0].optimizer : job.optimizer;
+      if (table.kind == TableKind::kDense) want.type = OptimizerType::kAdagrad;
+      CHECK(variable.optimizer == want);
+    }
+  }
+  CHECK((*graph)->tables().back().kind == TableKind::kDense);
+}
+
 TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or the job's init",
           "[model]") {
   Job job = wide_deep_job();

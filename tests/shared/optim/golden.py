@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Reference values for tests/shared/optim/optimizer_test.cc:  python3 golden.py > golden.inc
+"""Reference values for tests/shared/optim/optimizer_test.cc:
+
+    python3 golden.py > golden.inc && python3 golden.py rows > golden_rows.inc
 
 The formulas of the papers named in shared/optim/*.h, in float64 with plain Python (no library of ours, no NumPy needed).
 Where torch can be imported, SGD, momentum, Adagrad and RMSProp are checked against torch.optim as well.
 Three weights take five gradients each; after every step: weights, slot 0, slot 1.
+With `rows`: the optimizers with one slot for each row. A row takes 100 gradients; after steps 1, 10 and 100: weights,
+slot of the row.
 """
 import math
+import sys
 
 W0 = [0.5, -0.25, 0.0]
 G = [[0.3, -0.7, 0.05], [-0.2, 0.4, 0.0], [1.5, -0.01, -0.3], [0.0, 0.6, 2.0], [-0.9, 0.1, 0.25]]
@@ -72,6 +77,39 @@ CASES = [
 ]
 
 
+ROW_CASES = [
+    ("kRowwiseAdagrad, .learning_rate = 0.5F, .initial_accumulator = 0.1F, .epsilon = 1e-3F", dict(lr=0.5, eps=1e-3, a0=0.1)),
+    ("kRowwiseAdagrad, .learning_rate = 0.05F, .initial_accumulator = 4.0F, .epsilon = 0.0F", dict(lr=0.05, eps=0.0, a0=4.0)),
+]
+ROW_DIMS = (1, 3, 16, 37)
+ROW_STEPS = (1, 10, 100)
+
+
+def row_gradient(step, i):
+    return (step * 7 + i * 5 + step * i) % 23 / 16 - 0.6875
+
+
+def run_row(case, dim):
+    c = case[1]
+    w, a = [W0[i % 3] for i in range(dim)], c["a0"]
+    for step in range(1, ROW_STEPS[-1] + 1):
+        g = [row_gradient(step, i) for i in range(dim)]
+        a += math.fsum(x * x for x in g) / dim
+        w = [x - c["lr"] * y / (math.sqrt(a) + c["eps"]) for x, y in zip(w, g)]
+        yield step, w, a
+
+
+def print_rows():
+    print("// Made by golden.py; do not edit.")
+    for case in ROW_CASES:
+        print("{{.type = OptimizerType::%s},\n {" % case[0])
+        for dim in ROW_DIMS:
+            for step, w, a in run_row(case, dim):
+                if step in ROW_STEPS:
+                    print("  {%d, %d, {" % (dim, step) + ", ".join("%.9g" % x for x in w + [a]) + "}},")
+        print(" }},")
+
+
 def torch_check():
     try:
         import torch
@@ -102,6 +140,8 @@ def run(case):
 
 
 def main():
+    if sys.argv[1:] == ["rows"]:
+        return print_rows()
     torch_check()
     print("// Made by golden.py; do not edit.")
     for case in CASES:
