@@ -37,16 +37,22 @@ concept RowRule = requires(const Rule& rule, float& slot) {
 };
 
 /// Returns the mean of the squares of a row's gradient. The order of the sum depends only on `dim`.
-float mean_square(const UnalignedFloat* g, uint32_t dim) {
-  constexpr uint32_t kSums = 16;  // a vector of sums, each of every 16th element
-  float sums[kSums] = {};
+inline float mean_square(const UnalignedFloat* g, uint32_t dim) {
+  using Four [[gnu::vector_size(4 * sizeof(float))]] = float;
+  const auto squares = [&](uint32_t begin) {
+    Four values;
+    std::memcpy(&values, g + begin, sizeof values);
+    return values * values;
+  };
+  Four parts[4] = {};  // independent sums, so that additions overlap
   uint32_t i = 0;
-  for (; i + kSums <= dim; i += kSums)
-    for (uint32_t j = 0; j < kSums; ++j) sums[j] += g[i + j] * g[i + j];
-  for (uint32_t j = 0; i + j < dim; ++j) sums[j] += g[i + j] * g[i + j];
-  for (uint32_t half = kSums / 2; half > 0; half /= 2)
-    for (uint32_t j = 0; j < half; ++j) sums[j] += sums[j + half];
-  return sums[0] / float(dim);
+  for (; i + 16 <= dim; i += 16)
+    for (uint32_t k = 0; k < 4; ++k) parts[k] += squares(i + 4 * k);
+  Four sums = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+  for (; i + 4 <= dim; i += 4) sums += squares(i);
+  float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (; i < dim; ++i) sum += g[i] * g[i];
+  return sum / float(dim);
 }
 
 /// Updates one row by applying `Rule` to each element. `kSlots` is the number of slots that the
