@@ -1,17 +1,28 @@
-"""The Python package: arrays in memory beside the same job from files, and a DataFrame beside LightGBM."""
-from .frame import at_least, at_most, figure, median, row
-from .lab import CHECKOUT
+"""The Python package: arrays in memory beside the same job from files, a DataFrame beside LightGBM, and a client that dies."""
+import contextlib
+import json
+import os
+import signal
+import time
+
+from .frame import Broken, at_least, at_most, figure, is_true, median, row
+from .lab import CHECKOUT, balanced, outputs
 from .peers import venv_python
 
 SCRIPT = CHECKOUT / "tools/verify_rows/estimator_figures.py"
 PACKAGES = {name: name for name in ("numpy", "scipy", "pyarrow")}
+TORCH = {name: name for name in ("numpy", "torch")}
+FRAPPE_RECORDS = 57722
 TABLES = {"numpy": "numpy", "pandas": "pandas", "sklearn": "scikit-learn", "lightgbm": "lightgbm"}
 
 
+def _python_env(lab):
+    """The environment in which Python finds the package of this checkout."""
+    return {"DOWNPOUR_LIBRARY": str(lab.library()), "PYTHONPATH": str(CHECKOUT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def _figures(lab, name, packages, *arguments):
-    """Runs the script with the package of this checkout."""
-    env = {"DOWNPOUR_LIBRARY": str(lab.library()), "PYTHONPATH": str(CHECKOUT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
-    return lab.run(name, [venv_python(lab, packages), SCRIPT, *arguments], 900, env).expect().summary()
+    return lab.run(name, [venv_python(lab, packages), SCRIPT, *arguments], 900, _python_env(lab)).expect().summary()
 
 
 @row("python-memory", "logistic regression of 32 numbers a row: arrays in memory, against the same job from .npy")
@@ -40,3 +51,46 @@ def python_adult(lab):
     yield at_least("test AUC", auc, 0.927, note=f"mean of 3 seeds; LightGBM {their_auc:.4f}")
     yield at_most("test logloss - LightGBM's", logloss - their_logloss, 0, note=f"{logloss:.4f} - {their_logloss:.4f}")
     yield at_most("fit of 40 rows", _figures(lab, "python-adult", TABLES, "tiny")["ms"], 50, " ms", "median of 20")
+
+
+def _own_model(lab, python, kill):
+    """Trains docs/examples/own-model with 2 ps and 2 clients. `kill`: ends one client with SIGKILL at a third of the time, and
+    starts another one. Returns the summary."""
+    folder = CHECKOUT / "docs/examples/own-model"
+    command = lab.train_command(folder / "frappe.toml", lab.row_folder("own-model") / "run", "--ps", 2)
+    env = _python_env(lab)
+    with contextlib.ExitStack() as stack:
+        job = stack.enter_context(lab.start("own-model", command, 900))
+        while '"event":"clients"' not in job.errors():
+            if not job.is_running():
+                job.wait().expect()
+            time.sleep(0.05)
+        address = next(event for event in map(json.loads, job.errors().splitlines()) if event["event"] == "clients")
+        client = [python, folder / "torch_network.py", address["chief"], *([address["keys"]] if address["keys"] else [])]
+        clients = [stack.enter_context(lab.start("own-model", client, 900, env)) for _ in range(2)]
+        events = lab.row_folder("own-model") / "run/events.jsonl"
+        killed = False
+        while job.is_running():
+            if kill and not killed and events.read_text().count('"event":"complete"') >= 2:
+                time.sleep(0.5)
+                os.kill(clients[0].pid, signal.SIGKILL)
+                stack.enter_context(lab.start("own-model", client, 900, env))
+                killed = True
+            time.sleep(0.02)
+        if kill and not killed:
+            raise Broken("the job ended before a client was killed")
+        return job.wait().expect().summary()
+
+
+@row("own-model", "a network of PyTorch on frappe, 2 ps + 2 clients, one of which is killed")
+def own_model(lab):
+    lab.data("frappe/train.libfm")
+    python = os.environ.get("DOWNPOUR_TORCH") or venv_python(lab, TORCH)
+    plain, killed = [], []
+    for _ in range(3):
+        plain.append(_own_model(lab, python, kill=False))
+        killed.append(_own_model(lab, python, kill=True))
+    wrong = "; ".join(filter(None, (balanced(summary, FRAPPE_RECORDS) for summary in killed)))
+    yield is_true("accounts after kill -9 of a client", not wrong, "each record once", wrong or "each record once", "3 runs of 5 epochs")
+    aucs = [[outputs(summary)["auc"] for summary in each] for each in (plain, killed)]
+    yield at_most("|AUC - AUC without a kill|", abs(median(aucs[0]) - median(aucs[1])), 0.002, note=f"{median(aucs[1]):.4f}, {median(aucs[0]):.4f}; medians of 3")

@@ -97,6 +97,9 @@ class Running:
     def output(self):
         return self._paths[0].read_text(errors="replace")
 
+    def errors(self):
+        return self._paths[1].read_text(errors="replace")
+
     def _on_timeout(self):
         self._timed_out = True
         self._kill_session()
