@@ -6,8 +6,8 @@
 The formulas of the papers named in shared/optim/*.h, in float64 with plain Python (no library of ours, no NumPy needed).
 Where torch can be imported, SGD, momentum, Adagrad and RMSProp are checked against torch.optim as well.
 Three weights take five gradients each; after every step: weights, slot 0, slot 1.
-With `rows`: the optimizers with one slot for each row. A row takes 100 gradients; after steps 1, 10 and 100: weights,
-slot of the row.
+With `rows`: the optimizers with one slot for each row, checked against torch operations as well. A row takes 100
+gradients; after steps 1, 10 and 100: weights, slot of the row.
 """
 import math
 import sys
@@ -99,7 +99,30 @@ def run_row(case, dim):
         yield step, w, a
 
 
+def torch_check_rows():
+    """Compares with the sparse update of DLRM's RWSAdagrad."""
+    try:
+        import torch
+    except ImportError:
+        return
+    for case in ROW_CASES:
+        for dim in ROW_DIMS:
+            c = case[1]
+            p = torch.tensor([[9.0] * dim, [W0[i % 3] for i in range(dim)]], dtype=torch.float64)
+            moment = torch.full([2], c["a0"], dtype=torch.float64)
+            for step, w, a in run_row(case, dim):
+                g = torch.tensor([[row_gradient(step, i) for i in range(dim)]], dtype=torch.float64)
+                mean = torch.sparse_coo_tensor([[1]], g.pow(2).mean(dim=1), [2])
+                moment.add_(mean)
+                std = moment.sparse_mask(mean.coalesce())._values().sqrt().add(c["eps"])
+                p.add_(torch.sparse_coo_tensor([[1]], g / std.view(-1, 1), [2, dim]), alpha=-c["lr"])
+                want = torch.tensor(w, dtype=torch.float64)
+                assert torch.allclose(p[1], want, rtol=1e-12) and abs(float(moment[1]) - a) < 1e-12, case[0]
+            assert (p[0] == 9).all() and moment[0] == c["a0"], case[0]
+
+
 def print_rows():
+    torch_check_rows()
     print("// Made by golden.py; do not edit.")
     for case in ROW_CASES:
         print("{{.type = OptimizerType::%s},\n {" % case[0])
