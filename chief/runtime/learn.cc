@@ -160,7 +160,8 @@ void fill_in(const Statistics& statistics, ops::Quantile& op) {
 /// Targets with values so large that their squares overflow stay as they are.
 void fill_in(const Statistics& statistics, OutputSpec& output) {
   const Moments& target = statistics.moments;
-  const bool logistic = output.loss == "logistic", poisson = output.loss == "poisson";
+  const bool logistic = output.loss == "logistic", poisson = output.loss == "poisson",
+             hinge = output.loss == "hinge";
   const double rate = target.count == 0 ? 0.5 : target.clamped / target.count;
   const double mean = logistic ? std::clamp(rate, 1e-6, 1 - 1e-6) : target.mean;
   const double deviation = target.count == 0 ? 0 : std::sqrt(target.squares / target.count);
@@ -170,6 +171,7 @@ void fill_in(const Statistics& statistics, OutputSpec& output) {
     output.offset = {!usable    ? 0.0F
                      : logistic ? float(std::log(mean / (1 - mean)))
                      : poisson  ? float(std::log(std::max(mean, 1e-6)))
+                     : hinge    ? (rate > 0.5 ? 1.0F : -1.0F)
                                 : float(mean)};
   if (output.scale.open) output.scale = {usable && deviation > 0 ? float(deviation) : 1.0F};
 }

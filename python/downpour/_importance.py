@@ -56,8 +56,10 @@ def _assigned(frame: Any, name: Any, order: np.ndarray) -> Any:
 
 
 def _loss(model: Model, X: Any, labels: np.ndarray) -> float:
-    """Mean logloss of the classes, or the root of the mean squared error."""
+    """Mean logloss or hinge loss of the classes, or the root of the mean squared error."""
     if model.classes is None:
         return float(np.sqrt(np.mean((model.predict(X) - labels) ** 2)))
+    if model.description["outputs"][0]["prediction"] == "margin":
+        return float(np.maximum(0, 1 - (2 * labels - 1) * model.predict_raw(X)[:, 0]).mean())
     probabilities = model.predict_proba(X)
     return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-15)).mean())

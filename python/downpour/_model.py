@@ -382,7 +382,7 @@ class Model:
     # ---- predictions
 
     def predict_raw(self, X: Any, *, activation: bool = True) -> np.ndarray:
-        """Returns all outputs, float32 [rows, floats]: probabilities, or values of a regression.
+        """Returns all outputs, float32 [rows, floats]: probabilities, margins (loss "hinge"), or values of a regression.
 
         Args:
             X: as for `predict`.
@@ -398,9 +398,16 @@ class Model:
         return out
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Returns the probabilities of `classes`, float32 [rows, classes]."""
+        """Returns the probabilities of `classes`, float32 [rows, classes].
+
+        Raises:
+            RuntimeError: the model has none, because it predicts numbers, or because its loss is "hinge".
+        """
         if self.classes is None:
             raise RuntimeError("this model predicts numbers and has no probabilities: call predict()")
+        if self._has_margins():
+            raise RuntimeError("a model with the loss \"hinge\" has margins and no probabilities: call predict() for "
+                               "classes or predict_raw() for margins, or train with the loss \"logistic\"")
         raw = self.predict_raw(X)
         return np.hstack([1 - raw, raw]) if raw.shape[1] == 1 else raw
 
@@ -409,12 +416,17 @@ class Model:
         raw = self.predict_raw(X)
         if self.classes is None:
             return raw[:, 0] if raw.shape[1] == 1 else raw
-        best = (raw[:, 0] >= 0.5).astype(int) if raw.shape[1] == 1 else raw.argmax(axis=1)
+        least = 0 if self._has_margins() else 0.5
+        best = (raw[:, 0] >= least).astype(int) if raw.shape[1] == 1 else raw.argmax(axis=1)
         return self.classes[best]
 
+    def _has_margins(self) -> bool:
+        return self.description["outputs"][0]["prediction"] == "margin"
+
     def importance(self, X: Any, y: Any, *, repeats: int = 3, seed: int = 1) -> dict[str, float]:
-        """Returns the permutation importance of each column (Breiman, "Random Forests", 2001): the rise of the logloss,
-        or of the RMSE of a regression, when the values of the column are shuffled; the largest first.
+        """Returns the permutation importance of each column (Breiman, "Random Forests", 2001): the rise of the logloss
+        (of the loss "hinge": of that loss), or of the RMSE of a regression, when the values of the column are shuffled;
+        the largest first.
 
         Args:
             X, y: records with labels that were not used for training; as those of `fit`, but no sparse matrix.

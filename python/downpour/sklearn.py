@@ -114,14 +114,24 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
         return y
 
     def predict_proba(self, X):
-        """Returns the probability of each class, [rows, classes]."""
+        """Returns the probability of each class, [rows, classes]. Not for the loss "hinge"."""
         check_is_fitted(self)
         return self.model_.predict_proba(self._check(X, reset=False)).astype(np.float64)
 
     def predict(self, X):
         """Returns the most likely class of each row."""
         check_is_fitted(self)
+        if self.model_.description["outputs"][0]["prediction"] == "margin":
+            return self.classes_[(self.decision_function(X) >= 0).astype(int)]
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def decision_function(self, X):
+        """Returns the values before the function of the output, whose signs are the classes: margins of the loss "hinge"
+        or logits, [rows], and for several classes [rows, classes].
+        """
+        check_is_fitted(self)
+        raw = self.model_.predict_raw(self._check(X, reset=False), activation=False).astype(np.float64)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
 class DownpourRegressor(RegressorMixin, _Estimator):

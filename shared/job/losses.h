@@ -20,6 +20,7 @@ enum class Loss : uint8_t {
   kHuber,
   kQuantile,
   kPoisson,
+  kHinge,
 };
 
 /// What the target of an output is.
@@ -37,6 +38,7 @@ struct LossInfo {
   TargetType target = TargetType::kNumber;
   bool has_scale = false;   // the key `scale`
   bool has_offset = true;   // the key `offset`
+  bool is_margin = false;   // the prediction is a margin and not a probability
   const char* option = "";  // the key `delta` or `quantile`; empty: none
   // The metric that equals the loss. The console shows the loss under this name.
   const char* metric = "loss";
@@ -45,6 +47,10 @@ struct LossInfo {
 
   constexpr bool is_regression() const {
     return target == TargetType::kNumber || target == TargetType::kCount;
+  }
+  /// What a prediction is, in descriptions of models.
+  constexpr const char* prediction() const {
+    return is_regression() ? "value" : is_margin ? "margin" : "probability";
   }
 };
 
@@ -81,6 +87,11 @@ inline constexpr std::array kLosses{
              .loss = Loss::kPoisson,
              .target = TargetType::kCount,
              .metrics = {"loss", "rmse", "calibration"}},
+    LossInfo{.name = "hinge",
+             .loss = Loss::kHinge,
+             .target = TargetType::kBinary,
+             .is_margin = true,
+             .metrics = {"auc", "accuracy", "loss"}},
 };
 
 /// Returns the entry of a name, or null.
@@ -98,6 +109,6 @@ static_assert(std::ranges::all_of(kLosses, [](const LossInfo& loss) {
 inline constexpr auto kLossNames = names_or_none(kLosses);
 /// Losses that other systems have. A job that names one gets the error that this version does not
 /// have it.
-inline constexpr std::array kUnavailableLosses{"hinge", "sampled_softmax", "bpr"};
+inline constexpr std::array kUnavailableLosses{"sampled_softmax", "bpr"};
 
 }  // namespace downpour

@@ -47,9 +47,10 @@ inline std::vector<std::string> supported_metrics(std::string_view loss) {
 
 /// Returns the metrics of an output that names none. Only an output of one column has an AUC.
 inline std::vector<std::string> default_metrics(std::string_view loss, bool one_column) {
-  if (loss == "logistic" && !one_column) return {"logloss", "calibration"};
-  if (loss == "logistic") return {"auc", "logloss", "calibration"};
-  return own_metrics(loss);
+  std::vector<std::string> names = own_metrics(loss);
+  if (loss == "logistic") names = {"auc", "logloss", "calibration"};
+  if (!one_column) std::erase_if(names, needs_one_column);
+  return names;
 }
 
 }  // namespace downpour

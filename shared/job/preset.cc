@@ -192,9 +192,7 @@ void add_tower(Job& job, const std::string& name, std::vector<std::string> input
 
 /// Returns the name of the only output of a preset.
 std::string output_name(const DataSpec& data, const LossInfo& loss) {
-  return free_name(data, loss.target == TargetType::kClass ? "class"
-                         : loss.is_regression()            ? "value"
-                                                           : "probability");
+  return free_name(data, loss.target == TargetType::kClass ? "class" : loss.prediction());
 }
 
 void set_output(const Job& job, const std::string& input, OutputSpec& output) {

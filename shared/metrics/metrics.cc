@@ -76,6 +76,7 @@ std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_
   if (target_width != 1 || !(sums.weight > 0)) return std::nullopt;
   const double mean = sums.label / sums.weight;
   if (loss == "logistic") return entropy_term(mean) + entropy_term(1.0 - mean);
+  if (loss == "hinge") return 2 * std::fmin(mean, 1.0 - mean);  // of a constant of 1 or -1
   if (loss == "softmax_cross_entropy") return class_entropy(metrics.class_counts);
   if (loss == "poisson") return mean > 0 ? mean - mean * std::log(mean) : 0.0;
   if (loss != "squared") return std::nullopt;  // the best constant does not follow from sums

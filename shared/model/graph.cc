@@ -236,7 +236,7 @@ class Step final {
   }
 
   bool ranks(size_t o) const {
-    return ranking_ && program_.outputs[o].loss == Loss::kLogistic &&
+    return ranking_ && info_of(program_.outputs[o].loss).target == TargetType::kBinary &&
            program_.outputs[o].width == 1;
   }
 

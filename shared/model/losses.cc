@@ -97,6 +97,13 @@ Element poisson_element(float z, float y) {
   return {rate - y * limited, rate - y, rate, 0.0F, rate - y};
 }
 
+// Labels 0 and 1 are the signs -1 and 1. At the kink, the gradient is that of the zero side.
+Element hinge_element(float z, float y) {
+  const float sign = y > 0.5F ? 1.0F : -1.0F, missing = 1.0F - sign * z;
+  return {std::max(missing, 0.0F), 0.0F, z, (z > 0.0F) == (sign > 0.0F) ? 1.0F : 0.0F,
+          missing > 0.0F ? -sign : 0.0F};
+}
+
 template <typename ElementOf>
 void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
   const float share = 1.0F / float(c.width);
@@ -208,6 +215,8 @@ void loss_and_gradient(Loss loss, const LossChunk& chunk) {
       return of_chunk(quantile_element);
     case Loss::kPoisson:
       return elementwise(chunk, false, poisson_element);
+    case Loss::kHinge:
+      return elementwise(chunk, true, hinge_element);
   }
 }
 
@@ -216,7 +225,8 @@ void predict(const Output& output, bool raw, ConstMatrix x, size_t rows, float* 
   for (size_t r = 0; r < rows; ++r) {
     const float* row = x.data + r * x.stride;
     float* out = predictions + r * width;
-    if (raw || info_of(output.loss).target == TargetType::kNumber) {
+    const LossInfo& loss = info_of(output.loss);
+    if (raw || loss.target == TargetType::kNumber || loss.is_margin) {
       for (uint32_t j = 0; j < width; ++j) out[j] = output.offset + output.scale * row[j];
     } else if (output.loss == Loss::kPoisson) {
       for (uint32_t j = 0; j < width; ++j)

@@ -49,6 +49,8 @@ struct LossChunk {
 ///   1978).
 /// - poisson: loss = e^z - y z, the negative log-likelihood without ln y!. The prediction is e^z; z
 ///   is limited to 60.
+/// - hinge: loss = max(0, 1 - s z) with s = 1 if y > 0.5, otherwise -1 (Cortes and Vapnik 1995).
+///   The prediction is z, and correct as for logistic. The squared error is 0.
 /// The gradients of squared and huber are those of the loss divided by unit^2, of absolute and
 /// quantile those of the loss divided by unit: so they do not depend on the target's unit.
 /// For a vector target the loss is the mean over its elements. So are its gradient, correctness and

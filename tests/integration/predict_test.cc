@@ -60,6 +60,26 @@ Ended predict(const ScratchDir& dir, const std::vector<std::string>& flags) {
   return downpour(dir, arguments);
 }
 
+TEST_CASE("a model with the hinge loss predicts margins, and --top is refused", "[integration]") {
+  const ScratchDir dir;
+  // Horses or foxes, the most frequent kinds, against all others.
+  train_animals(dir, {"--set", "model.loss=hinge"});
+  const Ended ended = predict(dir, {"--header"});
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  const auto lines = lines_of(ended.out);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0] == "margin");
+  const double horse = std::stod(lines[1]), mouse = std::stod(lines[2]), fox = std::stod(lines[3]);
+  CHECK((horse > 0) != (fox > 0));
+  CHECK(mouse < 0);
+  CHECK(std::abs(horse) > 0.3);
+  const Ended top = predict(dir, {"--top", "1"});
+  CHECK(top.status == 64);
+  CHECK(top.err.find("--top writes probabilities, and output `margin` with the loss hinge has "
+                     "margins") != std::string::npos);
+}
+
 TEST_CASE("predictions carry ids, names of classes and a header in every form of lines",
           "[integration]") {
   const ScratchDir dir;

@@ -74,6 +74,23 @@ def test_columns_of_pandas_with_missing_values():
     assert {column["name"] for column in model.description["columns"]} == {"x", "colour", "count", "flag"}
 
 
+def test_hinge_has_margins_and_no_probabilities():
+    frame, y = colours()
+    model = small(12, settings={"model.loss": "hinge"}).fit(frame, np.array(["no", "yes"])[y])
+    margins = model.predict_raw(frame)
+    assert margins.min() < -0.5 and margins.max() > 0.5
+    predicted = model.predict(frame)
+    np.testing.assert_array_equal(predicted == "yes", margins[:, 0] >= 0)
+    assert (predicted == np.array(["no", "yes"])[y]).mean() > 0.95
+    assert model.description["outputs"][0]["prediction"] == "margin"
+    with pytest.raises(RuntimeError, match="margins and no probabilities"):
+        model.predict_proba(frame)
+    rises = model.importance(frame, np.array(["no", "yes"])[y], repeats=1)
+    assert min(rises.values()) > 0.1
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(frame), predicted)
+
+
 def test_array_of_numbers_is_not_copied_by_column():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4000, 5)).astype(np.float32)

@@ -45,3 +45,13 @@ def test_frame_with_categories():
     with pytest.raises(ValueError, match="feature names"):
         classifier.predict(frame.rename(columns={"a": "z"}))
     assert clone(classifier).get_params() == classifier.get_params()
+
+
+def test_hinge():
+    X, y = load_breast_cancer(return_X_y=True)
+    hinge = DownpourClassifier(epochs=20, settings={"model.loss": "hinge"}).fit(X, y)
+    assert (hinge.predict(X) == y).mean() > 0.95
+    assert ((hinge.decision_function(X) >= 0) == y).mean() > 0.95
+    assert cross_val_score(hinge, X, y, cv=3, scoring="roc_auc").mean() > 0.97
+    with pytest.raises(RuntimeError, match="no probabilities"):
+        hinge.predict_proba(X)

@@ -263,9 +263,9 @@ Result<Importance> importance(Storage& storage, const Job& job, const Importance
   }
   const std::vector<size_t> places = read_columns(job, columns);
   const OutputSpec& output = job.model.outputs.front();
-  const bool classes = !find_loss(output.loss)->is_regression();
+  const LossInfo& loss = *find_loss(output.loss);
   Importance result{.output = output.name,
-                    .metric = classes ? "logloss" : "rmse",
+                    .metric = loss.is_regression() ? "rmse" : loss.metric,
                     .records = columns.records,
                     .columns = std::vector<ColumnImportance>(places.size())};
   DP_TRY(Trial plain, Trial::make(scorer, job, columns));

@@ -14,6 +14,7 @@
 #include "shared/data/formats/codec.h"
 #include "shared/data/formats/numpy/npy_header.h"
 #include "shared/data/reading/batch_reader.h"
+#include "shared/job/losses.h"
 #include "tools/data/data_set.h"
 #include "tools/data/record_walk.h"
 
@@ -202,6 +203,14 @@ class LineWriter final : public PredictionWriter {
       writer->ids_.emplace(std::move(ids));
     }
     writer->first_ = fields.size();
+    for (size_t o = 0; o < widths.size() && form.top > 0; ++o) {
+      const OutputSpec& output = job.model.outputs[o];
+      if (!find_loss(output.loss)->is_margin) continue;
+      return Error{ErrorCode::kUsage,
+                   str("--top writes probabilities, and output `", output.name, "` with the loss ",
+                       output.loss, " has margins"),
+                   job.run_dir, "leave it out: a margin above 0 means the second class"};
+    }
     for (size_t o = 0; o < widths.size(); ++o) writer->add_output(job, o, form.top, fields);
     if (form.top > 0 && std::ranges::all_of(writer->tops_, [](uint32_t top) { return top == 0; })) {
       return Error{ErrorCode::kUsage, "--top: no output of this model has classes", job.run_dir,

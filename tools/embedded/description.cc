@@ -1,5 +1,7 @@
 #include "tools/embedded/description.h"
 
+#include "shared/job/losses.h"
+
 namespace downpour::tools {
 
 const char* type_name(FieldType type) {
@@ -25,6 +27,7 @@ nlohmann::ordered_json describe_outputs(const Scorer& scorer) {
          {"target", output.target},
          {"weights", output.weights},
          {"loss", output.loss},
+         {"prediction", find_loss(output.loss)->prediction()},
          {"width", scorer.widths()[o]},
          {"classes", target == nullptr ? std::vector<std::string>() : target->classes}});
   }

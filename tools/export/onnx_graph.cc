@@ -320,6 +320,7 @@ void OnnxGraph::add_output(size_t o) {
     case Loss::kAbsolute:
     case Loss::kHuber:
     case Loss::kQuantile:
+    case Loss::kHinge:
       file_.add_node("Identity", {raw}, {}, name);
       break;
   }

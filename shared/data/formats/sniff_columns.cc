@@ -7,6 +7,7 @@
 
 #include "shared/data/records/delimited.h"
 #include "shared/data/values/fields.h"
+#include "shared/job/losses.h"
 
 namespace downpour::data {
 namespace {
@@ -233,6 +234,7 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
                      std::string& note) {
   FieldSpec field{.name = target.name};
   const bool classified = target.loss == "softmax_cross_entropy";
+  const LossInfo* const loss = find_loss(target.loss);
   uint32_t classes = 2;
   if (column.is_numeric()) {
     classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
@@ -252,7 +254,7 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
     const bool repeated = texts <= kClassesMax && texts * kClassRecords <= column.cells;
     if (texts == 1) {
       field.classes = {frequent};  // the file may be sorted, so the caller looks at all records
-    } else if (target.loss == "logistic" && texts > 2) {
+    } else if (loss != nullptr && loss->target == TargetType::kBinary && texts > 2) {
       // One class against all others.
       field.positive = {frequent};
       note = str(", 1 means \"", shown(frequent), "\" and 0 the ", texts - 1, " other values");

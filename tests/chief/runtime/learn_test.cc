@@ -172,6 +172,19 @@ TEST_CASE("a logistic output with offset = \"auto\" starts at the log-odds of it
   CHECK(double(plan.job.model.outputs[0].offset.value) == Approx(std::log(1.0 / 3)));
 }
 
+TEST_CASE("a hinge output with offset = \"auto\" starts at the margin of the more frequent target",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  const bool more_ones = GENERATE(true, false);
+  dir.write("d.csv", more_ones ? "1,1\n2,0\n3,1\n" : "1,0\n2,0\n3,1\n");
+  const RunPlan plan = learned(
+      plan_of(dir,
+              "data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n"
+              "data.fields = { x = {}, y = {} }\nmodel.preset = \"wide_deep\"\n"
+              "model.loss = \"hinge\"\nmodel.target = \"y\"\nmodel.offset = \"auto\"\n"));
+  CHECK(plan.job.model.outputs[0].offset.value == (more_ones ? 1.0F : -1.0F));
+}
+
 TEST_CASE("a bad record ends the pass with an error that names its line", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\nsix,2\n");

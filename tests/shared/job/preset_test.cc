@@ -211,6 +211,26 @@ TEST_CASE("wide_deep for numbers and classes, with bins for quantiles", "[job][p
             .what == "linear_regression does not have the option `bins`");
 }
 
+TEST_CASE("a preset with the hinge loss predicts a margin", "[job][preset]") {
+  const std::string hinge = "model = { preset = \"wide_deep\", target = \"y\", loss = \"hinge\"";
+  const Job job = completed(csv_job_with(hinge + " }\n"));
+  CHECK(job.model.outputs[0].name == "margin");
+  CHECK(job.model.outputs[0].metrics == std::vector<std::string>{"auc", "accuracy", "loss"});
+  CHECK(error_of(csv_job_with(hinge + ", scale = 2.0 }\n")).what ==
+        "output `margin` has a scale, and its loss is hinge");
+  const std::string layers =
+      "model.layers = [{ name = \"l\", type = \"linear\", inputs = [\"age\"] }]\n"
+      "model.outputs = [{ name = \"o\", input = \"l\", target = \"y\", loss = \"hinge\", "
+      "metrics = [\"";
+  CHECK(completed(csv_job_with(layers + "f1\"] }]\n")).model.outputs[0].metrics[0] == "f1");
+  for (const char* metric : {"logloss", "calibration", "rmse"}) {
+    const Error error = error_of(csv_job_with(layers + metric + "\"] }]\n"));
+    INFO(error.what);
+    CHECK(error.what.find(metric) != std::string::npos);
+    CHECK(error.where.starts_with("/jobs/job.toml:3:"));
+  }
+}
+
 TEST_CASE("the other presets use all fields except the target", "[job][preset]") {
   const Job lr = completed(small_job());
   REQUIRE(lr.model.layers.size() == 1);

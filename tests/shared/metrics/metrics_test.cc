@@ -44,7 +44,7 @@ TEST_CASE("without records every metric is NaN, and there is no best constant", 
     }
     CHECK_FALSE(best_constant_loss(loss, 1, {}));
   }
-  CHECK(supported_metrics("hinge").empty());
+  CHECK(supported_metrics("bpr").empty());
 }
 
 TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
@@ -55,6 +55,7 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
   CHECK(*best_constant_loss("squared", 1, m) == Approx(5.0 / 8 - 1.0 / 16));
   CHECK_FALSE(best_constant_loss("squared", 3, m));
   CHECK(*best_constant_loss("poisson", 1, m) == Approx(0.25 - 0.25 * std::log(0.25)));
+  CHECK(*best_constant_loss("hinge", 1, m) == Approx(0.5));  // of -1: a quarter has the loss 2
   for (const char* loss : {"absolute", "huber", "quantile"})
     CHECK_FALSE(best_constant_loss(loss, 1, m));
   m.class_counts = {2, 0, 2, 4};

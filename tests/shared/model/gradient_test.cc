@@ -125,6 +125,38 @@ TEST_CASE("values of the regression losses, and gradients that do not depend on 
   }
 }
 
+TEST_CASE("the hinge loss has margins as predictions, and labels 0 and 1 as signs",
+          "[model][numeric]") {
+  Job job = regression_job(regression_output("hinge"));
+  Trial trial(job, 31, 5);
+  std::vector<float>& labels = trial.column("label").values;
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = float(i % 2);
+  check_gradients(trial);
+  std::vector<std::vector<float>> margins;
+  trial.graph->forward(trial.batch, trial.views, *trial.workspace, 1, margins, nullptr);
+  const OutputMetrics metrics = trial.train()[0];
+  double loss = 0, correct = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double sign = labels[i] > 0 ? 1 : -1, z = double(margins[0][i]);
+    loss += std::max(0.0, 1 - sign * z);
+    correct += sign * z > 0 ? 1 : 0;
+  }
+  CHECK(metrics.sums.loss == Approx(loss));
+  CHECK(metrics.sums.correct == correct);
+  CHECK(std::ranges::any_of(margins[0], [](float z) { return z < 0 || z > 1; }));
+
+  // A record with a margin of at least 1 has neither a loss nor a gradient.
+  for (auto& variable : trial.values) std::ranges::fill(variable, 0.0F);
+  std::ranges::fill(labels, 1.0F);
+  const size_t bias = trial.values[0].size() == 1 ? 0 : 1;
+  REQUIRE(trial.values[bias].size() == 1);
+  for (const auto& [z, gradient] : {std::pair{1.5F, 0.0F}, {0.5F, -1.0F}, {-2.0F, -1.0F}}) {
+    trial.values[bias][0] = z;
+    CHECK(trial.train()[0].sums.loss == Approx(31 * std::max(0.0, 1 - double(z))));
+    CHECK(trial.gradients[bias][0] == Approx(gradient));
+  }
+}
+
 TEST_CASE("gradients are limited by value, by the norm of each variable and by that of all",
           "[model]") {
   const auto job_with = [](const ClipSpec& clip) {
