@@ -235,7 +235,8 @@ struct OutputSpec {
   Learned offset{0.0F}, scale{1.0F};
   float delta = 1.0F;     // huber: as a multiple of scale
   float quantile = 0.5F;  // quantile
-  uint32_t width = 0;     // model.variables: columns of the predictions; 0: those of the target
+  float label_smoothing = 0.0F;
+  uint32_t width = 0;  // model.variables: columns of the predictions; 0: those of the target
   bool operator==(const OutputSpec&) const = default;
 };
 
@@ -260,7 +261,7 @@ struct PresetOptions {
   float dropout = 0.0F;             // of hidden layers, or of a factorization machine
   // Of the output; none: learned for a number as target, otherwise 0 and 1.
   std::optional<Learned> offset, scale;
-  float delta = 1.0F, quantile = 0.5F;
+  float delta = 1.0F, quantile = 0.5F, label_smoothing = 0.0F;
   std::string loss;            // empty: the preset's default
   uint32_t classes = 0;        // with softmax_cross_entropy
   bool own_optimizer = false;  // the job sets no optimizer, so the preset may choose one

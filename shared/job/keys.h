@@ -190,6 +190,8 @@ void visit_loss_option(V& v, T& t) {
   const std::string_view option = loss == nullptr ? "" : loss->option;
   if (option == "delta") v.real("delta", t.delta, kPositive);
   if (option == "quantile") v.real("quantile", t.quantile, Range{0, kShareBelowOne.max, true});
+  if (V::kReads || t.label_smoothing > 0)
+    v.real("label_smoothing", t.label_smoothing, kShareBelowOne);
 }
 
 template <typename V, typename T>

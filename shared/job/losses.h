@@ -36,10 +36,11 @@ struct LossInfo {
   const char* name = "";
   Loss loss{};
   TargetType target = TargetType::kNumber;
-  bool has_scale = false;   // the key `scale`
-  bool has_offset = true;   // the key `offset`
-  bool is_margin = false;   // the prediction is a margin and not a probability
-  const char* option = "";  // the key `delta` or `quantile`; empty: none
+  bool has_scale = false;      // the key `scale`
+  bool has_offset = true;      // the key `offset`
+  bool has_smoothing = false;  // the key `label_smoothing`
+  bool is_margin = false;      // the prediction is a margin and not a probability
+  const char* option = "";     // the key `delta` or `quantile`; empty: none
   // The metric that equals the loss. The console shows the loss under this name.
   const char* metric = "loss";
   // The metrics that a job may choose. Error messages list them in this order.
@@ -58,12 +59,14 @@ inline constexpr std::array kLosses{
     LossInfo{.name = "logistic",
              .loss = Loss::kLogistic,
              .target = TargetType::kBinary,
+             .has_smoothing = true,
              .metric = "logloss",
              .metrics = {"auc", "logloss", "accuracy", "calibration", "rmse"}},
     LossInfo{.name = "softmax_cross_entropy",
              .loss = Loss::kSoftmax,
              .target = TargetType::kClass,
              .has_offset = false,
+             .has_smoothing = true,
              .metric = "logloss",
              .metrics = {"accuracy", "logloss"}},
     LossInfo{.name = "squared", .loss = Loss::kSquared, .has_scale = true, .metrics = {"rmse"}},

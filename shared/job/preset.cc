@@ -416,6 +416,12 @@ Result<void> expand_preset(Job& job) {
   const LossInfo& loss = *find_loss(output.loss);
   output.offset = options.offset.value_or(Learned{.open = loss.is_regression()});
   output.scale = options.scale.value_or(loss.has_scale ? Learned{.open = true} : Learned{1.0F});
+  output.label_smoothing = options.label_smoothing;
+  if (options.label_smoothing > 0 && !loss.has_smoothing) {
+    return Error{ErrorCode::kConfig, str("the loss ", output.loss, " has no label_smoothing"),
+                 "model.label_smoothing",
+                 "remove it; logistic and softmax_cross_entropy have smoothed labels", "DP-2107"};
+  }
   output.delta = options.delta;
   output.quantile = options.quantile;
   model.outputs = {std::move(output)};

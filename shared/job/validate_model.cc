@@ -207,6 +207,16 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
     return wrong(str("output `", output.name, "` has a scale, and its loss is ", output.loss),
                  where + ".scale", "remove it; only the losses of numbers have a scale", "DP-2107");
   }
+  if (output.label_smoothing > 0 && (!loss.has_smoothing || job.model.is_custom())) {
+    return wrong(str("output `", output.name, "` has label_smoothing, ",
+                     loss.has_smoothing ? "but the model has no layers"
+                                        : str("and its loss is ", output.loss)),
+                 where + ".label_smoothing",
+                 loss.has_smoothing
+                     ? "remove it: the program computes the gradients"
+                     : "remove it; logistic and softmax_cross_entropy have smoothed labels",
+                 "DP-2107");
+  }
   if (output.offset != Learned{0.0F} && !loss.has_offset) {
     return wrong(str("output `", output.name, "` has an offset, and its loss is ", output.loss),
                  where + ".offset", "remove it; the same offset for all classes changes nothing",

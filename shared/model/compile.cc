@@ -540,6 +540,7 @@ class Compiler final {
     output.weight = spec.weight;
     output.loss = find_loss(spec.loss)->loss;  // the reader knows all names
     output.option = output.loss == Loss::kHuber ? spec.delta : spec.quantile;
+    output.smoothing = spec.label_smoothing;
     output.offset = spec.offset.value;
     output.scale = spec.scale.open ? 1.0F : spec.scale.value;
     if (auto fits = check_output(job_, spec, output.width, width); !fits) {

@@ -215,6 +215,7 @@ class Step final {
     loss.offset = output.offset;
     loss.unit = output.scale;
     loss.option = output.option;
+    loss.smoothing = output.smoothing;
     loss.targets = target.values.data() + chunk.rows.begin * target.width;
     if (output.weights != kNoIndex) {
       loss.weights = batch_.floats[output.weights].values.data() + chunk.rows.begin;

@@ -24,7 +24,7 @@ float clamp_label(float y) {
 void logistic_scalar(const LossChunk& c) {
   const float* x = c.x.data;
   const size_t stride = c.x.stride;
-  const float offset = c.offset;
+  const float offset = c.offset, smoothing = c.smoothing;
   double loss = 0, label = 0, label_squared = 0, prediction = 0, correct = 0, squared = 0;
   float* difference = c.scratch;
 #pragma omp simd reduction(+ : loss, label, label_squared, prediction, correct, squared)
@@ -36,13 +36,14 @@ void logistic_scalar(const LossChunk& c) {
     const float upper = 1.0F / (1.0F + e);  // sigmoid(|z|)
     const float p = z < 0.0F ? e * upper : upper;
     const float positive = z > 0.0F ? z : 0.0F;
-    difference[r] = p - y;
+    const float miss = p - y;
+    difference[r] = miss + smoothing * (y - 0.5F);
     loss += double(positive - z * y + log1p_fast(e));
     label += double(y);
     label_squared += double(y * y);
     prediction += double(p);
     correct += (z > 0.0F) == (y > 0.5F) ? 1.0 : 0.0;
-    squared += double(difference[r] * difference[r]);
+    squared += double(miss * miss);
   }
   *c.sums += {double(c.rows), loss, label, label_squared, prediction, correct, squared};
   if (c.gradient.data == nullptr) return;
@@ -57,14 +58,14 @@ struct Element {
   float loss, difference, prediction, correct, gradient;
 };
 
-Element logistic_element(float z, float y) {
+Element logistic_element(const LossChunk& c, float z, float y) {
   const float magnitude = z < 0.0F ? -z : z;
   const float e = exp_fast(-magnitude);
   const float upper = 1.0F / (1.0F + e);
   const float p = z < 0.0F ? e * upper : upper;
   const float positive = z > 0.0F ? z : 0.0F;
   return {positive - z * y + log1p_fast(e), p - y, p, (z > 0.0F) == (y > 0.5F) ? 1.0F : 0.0F,
-          p - y};
+          p - y + c.smoothing * (y - 0.5F)};
 }
 
 Element squared_element(float z, float y) {
@@ -184,11 +185,11 @@ void softmax(const LossChunk& c) {
     if (c.gradient.data == nullptr) continue;
     float* gradients = c.gradient.data + r * c.gradient.stride;
     const float factor = c.scale * weight;
-    const float share = factor / sum;
+    const float share = factor / sum, spread = factor * c.smoothing / float(c.width);
     if (!c.accumulate) std::fill_n(gradients, c.width, 0.0F);
     if (factor == 0.0F) continue;
-    for (uint32_t j = 0; j < c.width; ++j) gradients[j] += share * e[j];
-    gradients[label] -= factor;
+    for (uint32_t j = 0; j < c.width; ++j) gradients[j] += share * e[j] - spread;
+    gradients[label] -= factor * (1.0F - c.smoothing);
   }
   *c.sums += sums;
 }
@@ -202,7 +203,8 @@ void loss_and_gradient(Loss loss, const LossChunk& chunk) {
   switch (loss) {
     case Loss::kLogistic:
       if (chunk.width == 1 && chunk.weights == nullptr) return logistic_scalar(chunk);
-      return elementwise(chunk, true, logistic_element);
+      return elementwise(chunk, true,
+                         [&](float z, float y) { return logistic_element(chunk, z, y); });
     case Loss::kSoftmax:
       return softmax(chunk);
     case Loss::kSquared:

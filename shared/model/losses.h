@@ -23,6 +23,7 @@ struct LossChunk {
   // without a scale.
   float offset = 0.0F, unit = 1.0F;
   float option = 0.0F;             // delta or quantile
+  float smoothing = 0.0F;          // share of each label that is spread over all classes
   const float* targets = nullptr;  // [rows, width]; for softmax [rows], class numbers
   /// [rows]; null: all 1. A record with a weight of 0 or less, or NaN, counts nowhere.
   const float* weights = nullptr;
@@ -51,6 +52,9 @@ struct LossChunk {
 ///   is limited to 60.
 /// - hinge: loss = max(0, 1 - s z) with s = 1 if y > 0.5, otherwise -1 (Cortes and Vapnik 1995).
 ///   The prediction is z, and correct as for logistic. The squared error is 0.
+/// With `smoothing` e, logistic and softmax have the gradients for the labels (1 - e) y + e / K of
+/// K classes (Szegedy et al. 2016; K = 2 for logistic), as in Keras and PyTorch. Losses and sums
+/// are those of the labels as given.
 /// The gradients of squared and huber are those of the loss divided by unit^2, of absolute and
 /// quantile those of the loss divided by unit: so they do not depend on the target's unit.
 /// For a vector target the loss is the mean over its elements. So are its gradient, correctness and

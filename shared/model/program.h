@@ -143,6 +143,7 @@ struct Output {
   float weight = 1.0F;
   float offset = 0.0F, scale = 1.0F;  // OutputSpec
   float option = 0.0F;                // delta or quantile of OutputSpec
+  float smoothing = 0.0F;             // label_smoothing of OutputSpec
   bool accumulate_gradient = false;   // an earlier output has already written the value's gradient
 };
 

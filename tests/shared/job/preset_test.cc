@@ -231,6 +231,26 @@ TEST_CASE("a preset with the hinge loss predicts a margin", "[job][preset]") {
   }
 }
 
+TEST_CASE("label smoothing reaches the output of a preset, and only losses of classes have it",
+          "[job][preset]") {
+  const std::string wide = "model = { preset = \"wide_deep\", target = \"y\", label_smoothing = ";
+  const Job job = completed(csv_job_with(wide + "0.1 }\n"));
+  CHECK(job.model.outputs[0].label_smoothing == 0.1F);
+  CHECK(job_to_toml(job).find("label_smoothing = 0.1") != std::string::npos);
+  const Error preset = error_of(csv_job_with(wide + "0.1, loss = \"hinge\" }\n"));
+  CHECK(preset.what == "the loss hinge has no label_smoothing");
+  CHECK(preset.where.starts_with("/jobs/job.toml:2:"));
+  CHECK(error_of(csv_job_with(wide + "1.0 }\n")).what == "`model.label_smoothing` can't be 1");
+  const std::string layers =
+      "model.layers = [{ name = \"l\", type = \"linear\", inputs = [\"age\"] }]\n"
+      "model.outputs = [{ name = \"o\", input = \"l\", target = \"y\", label_smoothing = 0.2, ";
+  CHECK(completed(csv_job_with(layers + "loss = \"logistic\" }]\n"))
+            .model.outputs[0]
+            .label_smoothing == 0.2F);
+  CHECK(error_of(csv_job_with(layers + "loss = \"squared\" }]\n")).what ==
+        "output `o` has label_smoothing, and its loss is squared");
+}
+
 TEST_CASE("the other presets use all fields except the target", "[job][preset]") {
   const Job lr = completed(small_job());
   REQUIRE(lr.model.layers.size() == 1);

@@ -157,6 +157,72 @@ TEST_CASE("the hinge loss has margins as predictions, and labels 0 and 1 as sign
   }
 }
 
+/// Returns the mean loss of smoothed labels, from predictions in float64.
+double smoothed_loss(Trial& trial, const std::string& loss, double smoothing) {
+  std::vector<std::vector<float>> predictions;
+  trial.graph->forward(trial.batch, trial.views, *trial.workspace, 1, predictions, nullptr);
+  const size_t records = trial.batch.records, width = predictions[0].size() / records;
+  const std::vector<float>& labels = trial.column("label").values;
+  double sum = 0;
+  for (size_t r = 0; r < records; ++r) {
+    for (size_t k = 0; k < width; ++k) {
+      const double p = double(predictions[0][r * width + k]);
+      if (loss == "logistic") {
+        const double y = (1 - smoothing) * double(labels[r * width + k]) + smoothing / 2;
+        sum -= (y * std::log(p) + (1 - y) * std::log(1 - p)) / double(width);
+      } else {
+        const double hot = double(labels[r]) == double(k) ? 1 : 0;
+        sum -= ((1 - smoothing) * hot + smoothing / double(width)) * std::log(p);
+      }
+    }
+  }
+  return sum / double(records);
+}
+
+TEST_CASE("with label smoothing gradients are those of the smoothed loss, and metrics are not",
+          "[model][numeric]") {
+  struct Case {
+    const char* loss;
+    uint32_t width, labels;
+  };
+  for (const auto& [loss, width, labels] :
+       {Case{"logistic", 1, 1}, Case{"logistic", 3, 3}, Case{"softmax_cross_entropy", 4, 1}}) {
+    CAPTURE(loss, width);
+    const double smoothing = 0.2;
+    OutputSpec output = regression_output(loss);
+    const auto job_of = [&] {
+      return make_job({number_field("x", 3), number_field("label", labels)},
+                      {{.name = "top", .type = "dense", .inputs = {"x"}, .units = {width}}},
+                      {output});
+    };
+    Trial plain(job_of(), 31, 5);
+    const OutputSums wanted = plain.train()[0].sums;
+    CHECK(wanted.loss == Approx(31 * smoothed_loss(plain, loss, 0)).epsilon(1e-5));
+    output.label_smoothing = float(smoothing);
+    Trial trial(job_of(), 31, 5);
+    const OutputSums sums = trial.train()[0].sums;
+    CHECK(sums.loss == wanted.loss);
+    CHECK(sums.correct == wanted.correct);
+    CHECK(sums.squared_error == wanted.squared_error);
+    CHECK(trial.gradients != plain.gradients);
+    const auto gradients = trial.gradients;
+    for (size_t v = 0; v < trial.values.size(); ++v) {
+      for (size_t i = 0; i < trial.values[v].size(); ++i) {
+        float& weight = trial.values[v][i];
+        const float before = weight, step = 1e-2F;
+        weight = before + step;
+        const double above = smoothed_loss(trial, loss, smoothing);
+        weight = before - step;
+        const double below = smoothed_loss(trial, loss, smoothing);
+        weight = before;
+        // float32 predictions, and the third derivative times the square of the step
+        CHECK(double(gradients[v][i]) ==
+              Approx((above - below) / (2 * double(step))).margin(1e-4).epsilon(1e-3));
+      }
+    }
+  }
+}
+
 TEST_CASE("gradients are limited by value, by the norm of each variable and by that of all",
           "[model]") {
   const auto job_with = [](const ClipSpec& clip) {
