@@ -74,6 +74,20 @@ def test_columns_of_pandas_with_missing_values():
     assert {column["name"] for column in model.description["columns"]} == {"x", "colour", "count", "flag"}
 
 
+def test_missing_numbers_are_a_feature():
+    """Whether x is missing decides the label; its median says nothing."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=4000)
+    gone = rng.random(4000) < 0.4
+    y = (gone ^ (rng.random(4000) < 0.05)).astype(int)
+    frame = pd.DataFrame({"x": np.where(gone, np.nan, x), "z": rng.normal(size=4000)})
+    model = small().fit(frame, y)
+    assert (model.predict(frame) == y).mean() > 0.93
+    assert {column["name"] for column in model.description["columns"]} == {"x", "z"}
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    np.testing.assert_array_equal(model.predict_raw(arrow), model.predict_raw(frame))
+
+
 def test_hinge_has_margins_and_no_probabilities():
     frame, y = colours()
     model = small(12, settings={"model.loss": "hinge"}).fit(frame, np.array(["no", "yes"])[y])

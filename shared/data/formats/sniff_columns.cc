@@ -188,6 +188,16 @@ std::optional<FieldSpec> id_field_of(const std::string& name, const Column& colu
                    .transform = {ops::Hash{}}};
 }
 
+std::optional<FieldSpec> missing_field_of(const std::string& name, const Column& column) {
+  if (!column.is_numeric() || !column.lacks_values() || use_of(name, column) == ColumnUse::kIds)
+    return std::nullopt;
+  return FieldSpec{.name = name + "_missing",
+                   .column = name,
+                   .type = FieldType::kString,
+                   .fallback = "",
+                   .positive = {""}};
+}
+
 size_t choose_target(std::span<const std::string> names, std::span<const Column> columns,
                      bool header, std::string& why) {
   if (const auto best = std::ranges::min_element(names, {}, target_rank);
@@ -303,8 +313,8 @@ std::string describe_columns(const Roles& roles, const TableColumns& table,
     facts.fields.push_back(field_of(name, column));
     take_weight(roles, facts.fields.back());
     if (facts.fields.back().transform.empty()) continue;
-    if (auto ids = id_field_of(name, column); ids && !is_column(ids->name))
-      facts.fields.push_back(*std::move(ids));
+    for (auto& more : {id_field_of(name, column), missing_field_of(name, column)})
+      if (more && !is_column(more->name)) facts.fields.push_back(*more);
     const bool is_number = column.is_numeric() && use_of(name, column) != ColumnUse::kIds;
     (is_number ? numeric : column.is_text() ? text : categorical) += 1;
   }

@@ -33,6 +33,7 @@ struct Column {
   void add_text(const std::string& text, std::optional<double> number);
   void add_number(double number);
   bool is_numeric() const { return numeric && !numbers.empty(); }
+  bool lacks_values() const { return empty > 0 || !marks.empty(); }
   /// Returns true for texts of several words that are seldom repeated.
   bool is_text() const {
     const size_t tracked = std::min(cells, kDistinctMax);
@@ -67,6 +68,9 @@ FieldSpec field_of(const std::string& name, const Column& column);
 /// Returns a second field for an integer column with few values: the same values as ids. None for
 /// another column. The field's name is "NAME_id".
 std::optional<FieldSpec> id_field_of(const std::string& name, const Column& column);
+/// Returns a second field for a column of numbers that lacks values: 1 where the value is missing,
+/// otherwise 0. None for another column. The field's name is "NAME_missing".
+std::optional<FieldSpec> missing_field_of(const std::string& name, const Column& column);
 /// Returns how usual the name is for a target, 0 for the most usual one; kNoTargetName if it is
 /// none.
 constexpr size_t kNoTargetName = SIZE_MAX;

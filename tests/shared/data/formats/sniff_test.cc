@@ -278,6 +278,45 @@ TEST_CASE("sniff: numbers become quantiles, and integers with few values also id
   CHECK(field_of(sniffed, "c1_id").transform == std::vector<TransformSpec>{ops::Hash{}});
 }
 
+TEST_CASE("sniff: a column of numbers that lacks values has a field that says where", "[data]") {
+  const ScratchDir dir;
+  std::string text = "age,user_id,height,city,weight,weight_missing,label\n";
+  for (int i = 0; i < 300; ++i) {
+    text += str(i % 3 == 0 ? "" : str(20.5 + i), ",", i % 5 == 0 ? "" : str(i % 50), ",",
+                i % 7 == 0 ? "?" : str(1.5 + i % 50), ",", i % 4 == 0 ? "" : str("c", i % 9), ",",
+                i % 2 == 0 ? "" : str(50.25 + i), ",", i % 3, ",", i % 2, "\n");
+  }
+  const std::string path = dir.write("f.csv", text);
+  const FileFacts facts = sniff(path).value();
+  CHECK(facts.missing == std::vector<std::string>{"?"});
+  std::vector<std::string> names;
+  for (const FieldSpec& field : facts.fields)
+    if (field.name.ends_with("_missing")) names.push_back(field.name);
+  // `weight_missing` is a column. Ids and texts have the empty text in place of a missing one.
+  CHECK(names == std::vector<std::string>{"age_missing", "height_missing", "weight_missing"});
+  CHECK(field_of(facts, "weight_missing").positive.empty());
+  CHECK(field_of(facts, "age_missing").column == "age");
+  CHECK(records_as_proposed(path, facts) == 300);
+
+  auto plan = plan_of(path, facts.format);
+  plan->data.columns = facts.columns;
+  plan->data.header = facts.header;
+  plan->data.missing = facts.missing;
+  plan->data.fields = facts.fields;
+  plan->layout.floats = {{"age_missing", 1}, {"height_missing", 1}};
+  auto reader = open_shard(plan, Split::kAll, {}, {0, 0, plan->files[0].bytes}, 0);
+  REQUIRE(reader);
+  Batch batch;
+  int record = 0;
+  while ((*reader)->next(batch).value()) {
+    for (uint32_t r = 0; r < batch.records; ++r, ++record) {
+      REQUIRE(batch.floats[0].values[r] == (record % 3 == 0 ? 1.0F : 0.0F));
+      REQUIRE(batch.floats[1].values[r] == (record % 7 == 0 ? 1.0F : 0.0F));
+    }
+  }
+  CHECK(record == 300);
+}
+
 TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither target nor field",
           "[data]") {
   const ScratchDir dir;
