@@ -91,11 +91,13 @@ model.layers = [
   { name = "joined", type = "concat", inputs = ["thin", "crossed", "ranked", "gelu", "tanh", "relu", "leaky2", "sigmoid"] },
   { name = "one", type = "dense", inputs = ["joined"], units = [1], bias = false },
   { name = "logit", type = "add", inputs = ["one", "plain", "fm", "fm_dropped"] },
+  { name = "margin_", type = "dense", inputs = ["joined"], units = [1] },
   { name = "rate_", type = "dense", inputs = ["joined"], units = [1] },
   { name = "value_", type = "dense", inputs = ["joined"], units = [1] },
   { name = "classes_", type = "dense", inputs = ["joined"], units = [3] } ]
 model.outputs = [
   { name = "p", input = "logit", loss = "logistic", target = "click", offset = 0.25 },
+  { name = "margin", input = "margin_", loss = "hinge", target = "click", offset = "auto" },
   { name = "value", input = "value_", loss = "huber", target = "price", offset = "auto", scale = "auto" },
   { name = "rate", input = "rate_", loss = "poisson", target = "count", offset = "auto" },
   { name = "class", input = "classes_", loss = "softmax_cross_entropy", target = "kind" } ]
