@@ -216,7 +216,7 @@ void Checkers::check_batch(const Core& core, BatchId batch) {
                 " epochs sealed: ",
                 describe(row, stored + i, weights[weight], expected[stored + i], step_of)));
       }
-      stored += size_t{table_variable.dim} * (1 + table_variable.slots);
+      stored += table_variable.stored_floats();
     }
   }
 }
@@ -244,7 +244,7 @@ std::string Checkers::wrong_row(const checkpoint::PartitionImage& image,
     size_t element = 0;
     for (size_t m = 0; m < oracle_->table_variables(row.table).size(); ++m) {
       const Oracle::TableVariable& table_variable = oracle_->table_variables(row.table)[m];
-      const size_t floats = size_t{table_variable.dim} * (1 + table_variable.slots);
+      const size_t floats = table_variable.stored_floats();
       for (size_t i = 0; i < floats; ++i, ++element) {
         const float value = table->second->table_variables[m][place * floats + i];
         if (!agrees(value, expected[element]))
@@ -266,11 +266,8 @@ std::string Checkers::describe(const Oracle::Row& row, size_t element, float sto
                                double expected, const StepOf& step_of) const {
   size_t table_variable = 0;
   const std::vector<Oracle::TableVariable>& table_variables = oracle_->table_variables(row.table);
-  for (; element >=
-         size_t{table_variables[table_variable].dim} * (1 + table_variables[table_variable].slots);
-       ++table_variable)
-    element -=
-        size_t{table_variables[table_variable].dim} * (1 + table_variables[table_variable].slots);
+  for (; element >= table_variables[table_variable].stored_floats(); ++table_variable)
+    element -= table_variables[table_variable].stored_floats();
   const size_t slot = element / table_variables[table_variable].dim;
   std::string text =
       str("row ", row.key, " of table ", oracle_->table_name(row.table), ", member ",

@@ -77,6 +77,10 @@ beta1 = 0.5
 beta2 = 0.75
 schedule = { type = "inverse_sqrt", warmup_steps = 8 }
 [[optimizer.rules]]
+variables = "items/*"
+type = "rowwise_adagrad"
+learning_rate = 0.001
+[[optimizer.rules]]
 variables = "count/*"
 type = "sgd"
 learning_rate = 4.656612873077392578125e-10

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "shared/base/hash.h"
 #include "shared/model/graph.h"
@@ -225,7 +226,8 @@ Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& t
     const OptimizerType type = variable.optimizer.type;
     const OptimizerType second =
         locals != nullptr ? OptimizerType::kMomentum : OptimizerType::kAdam;
-    const bool known = (type == OptimizerType::kSgd || type == second) &&
+    const bool row_wise = type == OptimizerType::kRowwiseAdagrad && locals == nullptr;
+    const bool known = (type == OptimizerType::kSgd || type == second || row_wise) &&
                        (locals == nullptr ||
                         (locals[m].type == OptimizerType::kSgd && !locals[m].schedule.given()));
     if (!known) return wrong(str("variable ", variable.name, " has another optimizer"));
@@ -237,7 +239,8 @@ Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& t
          .dim = table.row_floats(m, 0),
          .slots = type == OptimizerType::kAdam       ? 2U
                   : type == OptimizerType::kMomentum ? 1U
-                                                     : 0U});
+                                                     : 0U,
+         .row_slots = row_wise ? 1U : 0U});
   }
   return table_variables;
 }
@@ -280,6 +283,18 @@ double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
   if (o.type != OptimizerType::kAdam) return rate;
   const double b1 = double(o.beta1), b2 = double(o.beta2), t = double(step);
   return rate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
+}
+
+/// Applies a step to a row of row-wise Adagrad.
+void apply_row_wise(const Oracle::TableVariable& table_variable, double rate,
+                    std::span<const double> gradient, double* stored) {
+  double squares = 0;
+  for (const double g : gradient) squares += g * g;
+  double& a = stored[gradient.size()];
+  if (a == 0) a = double(table_variable.optimizer.initial_accumulator);
+  a += squares / double(gradient.size());
+  const double row_rate = rate / (std::sqrt(a) + double(table_variable.optimizer.epsilon));
+  for (size_t i = 0; i < gradient.size(); ++i) stored[i] -= row_rate * gradient[i];
 }
 
 /// Applies a step to one weight. `at` is its index among the variable's weights in a stored row.
@@ -327,7 +342,8 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
     first += table.table_variables.size();
     DP_TRY(std::vector<TableVariable> table_variables, table_variables_of(table, locals));
     for (const TableVariable& m : table_variables)
-      oracle.order_matters_ = oracle.order_matters_ || (m.slots > 0 && !oracle.averages_);
+      oracle.order_matters_ =
+          oracle.order_matters_ || (m.slots + m.row_slots > 0 && !oracle.averages_);
     oracle.table_variables_.push_back(std::move(table_variables));
     oracle.names_.push_back(table.name);
   }
@@ -445,8 +461,9 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
   }
   size_t floats = 0;
   const std::vector<TableVariable>& variables = table_variables(row.table);
-  for (const TableVariable& m : variables) floats += size_t{m.dim} * (1 + m.slots);
+  for (const TableVariable& m : variables) floats += m.stored_floats();
   out.assign(floats, 0.0);
+  std::vector<double> sums;
   size_t stored = 0, gradient = 0;
   for (const TableVariable& m : variables) {
     double rate = rate_of(m, 1);
@@ -455,18 +472,22 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
       // A mean has the changes of all replicas that have touched the row.
       end = s + 1;
       while (averages_ && end < steps.size() && steps[end].step == steps[s].step) ++end;
+      sums.assign(m.dim, 0.0);
       for (size_t i = 0; i < m.dim; ++i) {
-        double sum = 0;
         for (size_t use = s; use < end; ++use) {
           const Use& of = *steps[use].use;
           const Batch& batch = batches_[of.batch];
-          sum += of.gradient[gradient + i] * (averages_ ? m.local_rate * batch.share : 1.0) *
-                 (factors_.empty() || batch.step == 0 ? 1.0 : factors_[batch.step - 1]);
+          sums[i] += of.gradient[gradient + i] * (averages_ ? m.local_rate * batch.share : 1.0) *
+                     (factors_.empty() || batch.step == 0 ? 1.0 : factors_[batch.step - 1]);
         }
-        apply(m, rate, sum, &out[stored], i);
       }
+      if (m.row_slots > 0) {
+        apply_row_wise(m, rate, sums, &out[stored]);
+        continue;
+      }
+      for (size_t i = 0; i < m.dim; ++i) apply(m, rate, sums[i], &out[stored], i);
     }
-    stored += size_t{m.dim} * (1 + m.slots);
+    stored += m.stored_floats();
     gradient += m.dim;
   }
   return !steps.empty();

@@ -21,18 +21,22 @@ namespace downpour::sim {
 using StepOf = std::function<uint64_t(uint32_t batch)>;
 
 /// Supports the layers `embedding` (pool "sum"), `linear` and `add`, squared losses summed over a
-/// batch, SGD and Adam, and in mode "local" replicas with SGD and an outer SGD or momentum. In mode
-/// "sync" with SGD it also supports `global_norm` of `optimizer.clip`. Targets must be so large
-/// that float32 rounds each prediction away. All variables must start at 0. The oracle reads the
-/// data as workers do. It computes gradients and optimizers with its own code, in double precision.
+/// batch, SGD, Adam and row-wise Adagrad, and in mode "local" replicas with SGD and an outer SGD or
+/// momentum. In mode "sync" with SGD it also supports `global_norm` of `optimizer.clip`. Targets
+/// must be so large that float32 rounds each prediction away. All variables must start at 0. The
+/// oracle reads the data as workers do. It computes gradients and optimizers with its own code, in
+/// double precision.
 class Oracle {
  public:
-  /// A variable of a table. A row stores it as [weights][slot 0][slot 1].
+  /// A variable of a table. A row stores it as [weights][slot 0][slot 1][slot of the row].
   struct TableVariable {
     OptimizerSpec optimizer;  // of the ps
     double local_rate = 1;    // mode "local": the learning rate of a replica that trains alone
     uint32_t dim = 0;
     uint32_t slots = 0;
+    uint32_t row_slots = 0;
+    /// Number of floats of a stored row.
+    size_t stored_floats() const { return size_t{dim} * (1 + slots) + row_slots; }
   };
   struct Use {
     uint32_t batch = 0;
