@@ -61,8 +61,8 @@ class Model:
     process and writes nothing to the disk. The same data and seed give the same bits, for any `n_jobs`.
 
     Args:
-        preset: "wide_deep", "deepfm", "dcn_v2", "dlrm", "factorization_machine", "logistic_regression",
-            "linear_regression"; docs/models.md says which is for what. None: chosen for the data.
+        preset: "wide_deep", "deepfm", "dcn_v2", "dlrm", "factorization_machine", "matrix_factorization",
+            "logistic_regression", "linear_regression"; docs/models.md says which is for what. None: chosen for the data.
         task: "binary", "classes" or "regression". None: decided by `y`.
         epochs: passes over the data. None: 5 to 20, the fewer the more rows, in which the learning rate falls to 0; with
             data for validation at most 40, and training usually stops before.

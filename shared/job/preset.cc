@@ -319,6 +319,22 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
   return {};
 }
 
+/// Matrix factorization with biases: a factorization machine over the keys of two fields, such as
+/// users and items.
+Result<void> matrix_factorization(Job& job, const Inputs& inputs, OutputSpec& output) {
+  if (inputs.sparse.size() != 2 || inputs.all.size() != 2) {
+    return Error{ErrorCode::kConfig,
+                 str("matrix_factorization takes two inputs that give keys, but the job has ",
+                     inputs.all.size(), " inputs, of which ", inputs.sparse.size(), " give keys"),
+                 "model.inputs",
+                 "for example inputs = [\"user_id\", \"item_id\"]; factorization_machine takes any "
+                 "number of inputs",
+                 "DP-2107"};
+  }
+  if (job.model.options.loss.empty()) job.model.options.loss = "squared";
+  return factorization_machine(job, inputs, output);
+}
+
 /// Checks that the preset has all options that the job sets.
 Result<void> check_options(const ModelSpec& model) {
   const PresetOptions& options = model.options;
@@ -390,6 +406,8 @@ Result<void> expand_preset(Job& job) {
     DP_TRY_VOID(dlrm(job, inputs, output));
   } else if (model.preset == "factorization_machine") {
     DP_TRY_VOID(factorization_machine(job, inputs, output));
+  } else if (model.preset == "matrix_factorization") {
+    DP_TRY_VOID(matrix_factorization(job, inputs, output));
   } else {
     const bool softmax = model.preset == "softmax_mlp";
     LayerSpec layer;

@@ -45,12 +45,17 @@ inline constexpr std::array kPresets{
     network("dcn_v2"),
     network("dlrm"),
     PresetInfo{
-        .name = "factorization_machine", .has_dim = true, .has_dropout = true, .has_loss = true}};
+        .name = "factorization_machine", .has_dim = true, .has_dropout = true, .has_loss = true},
+    PresetInfo{.name = "matrix_factorization",
+               .loss = "squared",
+               .has_dim = true,
+               .has_dropout = true,
+               .has_loss = true}};
 
 /// All names, and "" for a model of layers.
 inline constexpr auto kPresetNames = names_or_none(kPresets);
 /// Presets that other systems have. A job that names one gets the error that this version does not
 /// have the preset.
-inline constexpr std::array kUnavailablePresets{"dcn", "two_tower", "matrix_factorization"};
+inline constexpr std::array kUnavailablePresets{"dcn", "two_tower"};
 
 }  // namespace downpour

@@ -151,6 +151,45 @@ TEST_CASE("a preset given by its name keeps the task that the data show", "[inte
   }
 }
 
+TEST_CASE("matrix_factorization by its name alone finds the product of users and items",
+          "[integration]") {
+  constexpr int kUsers = 400, kItems = 200;
+  constexpr double kNoise = 0.5;
+  const ScratchDir dir;
+  Rng truth(7);
+  std::vector<std::array<double, 3>> users(kUsers), items(kItems);  // a bias and two factors
+  for (auto* side : {&users, &items})
+    for (auto& row : *side)
+      row = {0.5 * truth.normal(), 0.8 * truth.normal(), 0.8 * truth.normal()};
+  for (const char* name : {"ratings.csv", "test.csv"}) {
+    Rng rng(name[0]);
+    std::ofstream out(dir / name);
+    out << "user,item,rating\n";
+    for (int i = 0; i < 60'000; ++i) {
+      const size_t u = rng.below(kUsers), j = rng.below(kItems);
+      const double product = users[u][1] * items[j][1] + users[u][2] * items[j][2];
+      out << "u" << u << ",i" << j << ","
+          << 3 + users[u][0] + items[j][0] + product + kNoise * rng.normal() << "\n";
+    }
+  }
+  dir.write("job.toml",
+            "data = { source = \"ratings.csv\", format = \"csv\", fields = { user = { type = "
+            "\"string\", transform = [\"hash\"] }, item = { type = \"string\", transform = "
+            "[\"hash\"] }, rating = {} } }\n"
+            "model = { preset = \"matrix_factorization\", target = \"rating\" }\n"
+            "eval = { source = \"test.csv\", keep_best = true }\ntrain.epochs = 8\n");
+  const Ended trained =
+      Program("downpour", {"train", dir / "job.toml", "--quiet", "--log-format", "json"},
+              dir.path())
+          .wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  double rmse = 10;
+  for (const Json& evaluation : Json::parse(trained.out)["evaluations"])
+    rmse = std::min(rmse, evaluation["outputs"].begin().value()["rmse"].get<double>());
+  CHECK(rmse < 1.2 * kNoise);  // of the biases alone about 1.03
+}
+
 TEST_CASE("each network preset by its name alone comes within .015 AUC of the best possible",
           "[integration]") {
   const ScratchDir dir;

@@ -115,6 +115,33 @@ TEST_CASE("factorization_machine needs keys, and regularizes them", "[job][prese
             .what == "factorization_machine has no inputs that give keys");
 }
 
+TEST_CASE("matrix_factorization is a machine over two fields with a squared loss",
+          "[job][preset]") {
+  const std::string data =
+      "data = { source = \"d\", format = \"csv\", fields = { user = { type = \"string\", transform "
+      "= "
+      "[\"hash\"] }, item = { type = \"string\", transform = [\"hash\"] }, day = {}, label = {} } "
+      "}\n";
+  const Job job = completed(
+      data + "model = { preset = \"matrix_factorization\", inputs = [\"user\", \"item\"] }\n");
+  REQUIRE(job.model.layers.size() == 3);
+  CHECK(job.model.layers[0].type == "linear");  // the biases
+  CHECK(job.model.layers[1].type == "fm");
+  CHECK(job.model.layers[1].dim == 16);
+  CHECK(job.model.outputs[0].loss == "squared");
+  CHECK(job.optimizer.type == OptimizerType::kFtrl);
+  CHECK(job.optimizer.l2 > 0);
+  const Error all = error_of(data + "model = { preset = \"matrix_factorization\" }\n");
+  CHECK(
+      all.what ==
+      "matrix_factorization takes two inputs that give keys, but the job has 3 inputs, of which 2 "
+      "give keys");
+  CHECK(completed(data + "model = { preset = \"matrix_factorization\", inputs = [\"user\", "
+                         "\"item\"], loss = \"logistic\", dim = 8 }\n")
+            .model.outputs[0]
+            .loss == "logistic");
+}
+
 TEST_CASE("dcn_v2 adds a cross network, with a rank if that is smaller, and a tower",
           "[job][preset]") {
   const std::string data =
