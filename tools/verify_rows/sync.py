@@ -8,7 +8,7 @@ import time
 from .frame import Broken, at_least, at_most, figure, is_true, median, row
 from .lab import descendants, outputs
 
-ROW_SAME, ROW_RATE, ROW_LOCAL, ROW_STAGED = "sync-same", "sync-rate", "local-bytes", "staged-memory"
+ROW_SAME, ROW_RATE, ROW_MIXED, ROW_LOCAL, ROW_STAGED = "sync-same", "sync-rate", "mixed-rate", "local-bytes", "staged-memory"
 SYNC = ("--set", "train.mode=sync", "--set", "train.replicas=4")
 PROCESSES = {f"{workers} workers, {ps} ps": ("--workers", workers, "--ps", ps) for workers in (1, 2, 3) for ps in (1, 2)}
 JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
@@ -66,23 +66,33 @@ def same(lab):
                       f"others: {', '.join(other)}" if other else f"{lines:,} in {len(found)} runs")
 
 
+def _rate_of_async(lab, row_name, mode, replicas, batch, wanted):
+    """Trains both modes in turns, so that other load affects both. The medians of three turns count."""
+    train, _ = lab.synth(row_name, "train.tsv", 2_000_000 if lab.full else 1_000_000)
+    lab.synth(row_name, "test.tsv", 100_000, 1)
+    env = {"DOWNPOUR_SYNTH": str(train.parent)}
+    modes = [["--set", f"train.mode={mode}", "--set", f"train.replicas={replicas}"], ["--set", "train.mode=async"]]
+    turns = [[lab.train(row_name, JOBS[batch], "--ps", 2, "--workers", 2, *flags, env=env).summary() for flags in modes] for _ in range(3)]
+    rates = [[summary["records"] / summary["train_seconds"] for summary in turn] for turn in turns]
+    ours, asynchronous = (median(list(column)) for column in zip(*rates))
+    title = f"batch {batch}, {replicas} replicas"
+    yield at_least(f"{title}: examples/s, of async", median([a / b for a, b in rates]), wanted, " x",
+                   f"{figure(ours)} of {figure(asynchronous)}; medians of 3 turns")
+    aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
+    yield at_least(f"{title}: AUC - AUC of async", aucs[0] - aucs[1], -0.002, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
+
+
 @row(ROW_RATE, "Wide & Deep, 2 ps + 2 workers: the rate of synchronous training, of the asynchronous one")
 def rate(lab):
-    """Runs both modes in turns, so that other load affects both. The medians of three turns count."""
-    train, _ = lab.synth(ROW_RATE, "train.tsv", 2_000_000 if lab.full else 1_000_000)
-    lab.synth(ROW_RATE, "test.tsv", 100_000, 1)
-    env = {"DOWNPOUR_SYNTH": str(train.parent)}
     for batch, wanted in ((512, 0.6), (4096, 0.8)):
-        turns = []
-        for _ in range(3):
-            turns.append([lab.train(ROW_RATE, JOBS[batch], "--ps", 2, "--workers", 2, "--set", f"train.mode={mode}", env=env).summary()
-                          for mode in ("sync", "async")])
-        rates = [[summary["records"] / summary["train_seconds"] for summary in turn] for turn in turns]
-        sync, asynchronous = (median(list(column)) for column in zip(*rates))
-        yield at_least(f"batch {batch}: examples/s, of async", median([a / b for a, b in rates]), wanted, " x",
-                       f"{figure(sync)} of {figure(asynchronous)}; medians of 3 turns")
-        aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
-        yield at_least(f"batch {batch}: AUC - AUC of async", aucs[0] - aucs[1], -0.002, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
+        for replicas in (2, 4):
+            yield from _rate_of_async(lab, ROW_RATE, "sync", replicas, batch, wanted)
+
+
+@row(ROW_MIXED, "Wide & Deep, 2 ps + 2 workers: the rate of mixed training, of the asynchronous one")
+def mixed_rate(lab):
+    for batch, wanted in ((512, 0.6), (4096, 0.8)):
+        yield from _rate_of_async(lab, ROW_MIXED, "mixed", 2, batch, wanted)
 
 
 @row(ROW_LOCAL, "Wide & Deep, 2 ps + 2 workers, batches of 512: local training of 4 replicas against synchronous training")
