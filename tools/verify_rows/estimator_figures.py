@@ -2,6 +2,7 @@
 
     estimator_figures.py fit KIND FOLDER    an array in memory (numpy, arrow, csr); writes the same job for an .npy file to FOLDER/npy.toml
     estimator_figures.py adult ADULT SEEDS  a DataFrame with categories, beside LightGBM with its defaults
+    estimator_figures.py parquet FOLDER ADULT  a Parquet file of 1 GB, beside pyarrow's scan; adult from Parquet and as a DataFrame
     estimator_figures.py tiny               the time of a small fit
 """
 import json
@@ -69,20 +70,22 @@ def write_npy_job(folder, text):
     (folder / "npy.toml").write_text(text)
 
 
+def adult_table(path):
+    """Returns the columns of adult as numbers and categories, and whether the income is high."""
+    import pandas
+    frame = pandas.read_csv(path, header=None, skipinitialspace=True)
+    y = frame.pop(14).str.startswith(">50K").to_numpy()
+    for column in frame.select_dtypes(exclude="number"):
+        frame[column] = frame[column].astype("category")
+    return frame.rename(columns=lambda i: f"c{i}"), y
+
+
 def adult(folder, seeds):
     import lightgbm
-    import pandas
     from sklearn.metrics import log_loss, roc_auc_score
 
-    def table(name, **options):
-        frame = pandas.read_csv(folder / name, header=None, skipinitialspace=True, **options)
-        y = frame.pop(14).str.startswith(">50K").to_numpy()
-        for column in frame.select_dtypes(exclude="number"):
-            frame[column] = frame[column].astype("category")
-        return frame.rename(columns=lambda i: f"c{i}"), y
-
-    x, y = table("adult.data")
-    x_test, y_test = table("adult.test", skiprows=1)
+    x, y = adult_table(folder / "adult.data")
+    x_test, y_test = adult_table(folder / "adult.test")
     for column in x.select_dtypes("category"):
         x_test[column] = x_test[column].astype(x[column].dtype)
     scores = {}
@@ -92,6 +95,34 @@ def adult(folder, seeds):
         for name, p in (("downpour", ours), ("lightgbm", theirs)):
             scores.setdefault(name, []).append((roc_auc_score(y_test, p), log_loss(y_test, p)))
     print(json.dumps({name: np.mean(each, axis=0).tolist() for name, each in scores.items()}))
+
+
+def parquet(folder, adult_folder):
+    import pyarrow
+    import pyarrow.parquet
+    from downpour._table import table_of
+
+    random = np.random.default_rng(1)
+    path, rows = folder / "numbers.parquet", 5_000_000
+    if not path.exists():
+        columns = {f"x{i}": random.normal(size=rows) for i in range(25)}
+        columns["city"] = np.array(["Oslo", "Rome", "Lima", "Bonn"])[random.integers(0, 4, rows)]
+        columns["label"] = (columns["x0"] + random.normal(size=rows) > 0).astype("f4")
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+        del columns
+    seconds = {"pyarrow": [], "downpour": []}
+    for _ in range(3):
+        for name, read in (("pyarrow", pyarrow.parquet.read_table), ("downpour", lambda path: table_of(path, None).handle)):
+            begun = time.perf_counter()
+            read(path)
+            seconds[name].append(time.perf_counter() - begun)
+    model = downpour.Model("logistic_regression", epochs=1, batch_size=4096).fit(path, "label")
+    x, y = adult_table(adult_folder / "adult.data")
+    x.assign(income=np.where(y, "high", "low")).to_parquet(folder / "adult.parquet")
+    same = [downpour.Model(epochs=2).fit(*data).predict_proba(x) for data in ((folder / "adult.parquet", "income"), (x, np.where(y, "high", "low")))]
+    print(json.dumps({"megabytes": path.stat().st_size / 1e6, "rows": rows, "records": model.history[0]["records"],
+                      "share": statistics.median(seconds["pyarrow"]) / statistics.median(seconds["downpour"]),
+                      "same": bool((same[0] == same[1]).all())}))
 
 
 def tiny():
@@ -112,5 +143,7 @@ if __name__ == "__main__":
         fit(sys.argv[2], Path(sys.argv[3]))
     elif what == "adult":
         adult(Path(sys.argv[2]), int(sys.argv[3]))
+    elif what == "parquet":
+        parquet(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
         tiny()

@@ -53,6 +53,15 @@ def python_adult(lab):
     yield at_most("fit of 40 rows", _figures(lab, "python-adult", TABLES, "tiny")["ms"], 50, " ms", "median of 20")
 
 
+@row("python-parquet", "fit on Parquet files: 1 GB of numbers, and adult")
+def python_parquet(lab):
+    adult = lab.data("adult/adult.data").parent
+    got = _figures(lab, "python-parquet", PACKAGES | TABLES, "parquet", lab.row_folder("python-parquet"), adult)
+    yield at_least("rate of reading, of pyarrow.parquet.read_table", got["share"], 0.5, " x", f"{got['megabytes']:.0f} MB; medians of 3")
+    yield is_true("records of an epoch", got["records"] == got["rows"], f"{got['rows']:,}", f"{got['records']:,}")
+    yield is_true("adult: predictions as from a DataFrame", got["same"], "equal bits", "equal bits" if got["same"] else "others")
+
+
 def _own_model(lab, python, kill):
     """Trains docs/examples/own-model with 2 ps and 2 clients. `kill`: ends one client with SIGKILL at a third of the time, and
     starts another one. Returns the summary."""
