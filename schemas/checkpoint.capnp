@@ -31,6 +31,8 @@ struct Sums {               # OutputSums of one model output, over records
   prediction @4 :Float64;
   correct @5 :Float64;
   squaredError @6 :Float64;
+  absoluteError @7 :Float64;  # of a number; 0: not counted
+  inTopK @8 :Float64;         # of an output with classes; below `correct`: not counted
 }
 
 struct Interval {           # [begin, end); begin < end

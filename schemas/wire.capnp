@@ -46,6 +46,8 @@ struct OutputSums {
   prediction @4 :Float64;
   correct @5 :Float64;          # records
   squaredError @6 :Float64;
+  absoluteError @7 :Float64;    # of a number; 0: not counted
+  inTopK @8 :Float64;           # records, of an output with classes; below `correct`: not counted
 }
 
 struct OutputMetrics {

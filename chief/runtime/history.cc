@@ -17,17 +17,23 @@ Json to_json(const OutputSums& s) {
           {"label_squared", s.label_squared},
           {"prediction", s.prediction},
           {"correct", s.correct},
-          {"squared_error", s.squared_error}};
+          {"squared_error", s.squared_error},
+          {"absolute_error", s.absolute_error},
+          {"in_top_k", s.in_top_k}};
 }
 
-OutputSums sums_from(const Json& j) {
+/// `j` may be of an older version, which counted fewer sums.
+OutputSums sums_from(const Json& j, const std::vector<OutputSpec>& outputs, size_t output) {
+  const bool absolute = output < outputs.size() && outputs[output].loss == "absolute";
   return {.weight = j.value("weight", 0.0),
           .loss = j.value("loss", 0.0),
           .label = j.value("label", 0.0),
           .label_squared = j.value("label_squared", 0.0),
           .prediction = j.value("prediction", 0.0),
           .correct = j.value("correct", 0.0),
-          .squared_error = j.value("squared_error", 0.0)};
+          .squared_error = j.value("squared_error", 0.0),
+          .absolute_error = j.value("absolute_error", absolute ? j.value("loss", 0.0) : 0.0),
+          .in_top_k = j.value("in_top_k", 0.0)};
 }
 
 Json to_json(const Evaluation& evaluation) {
@@ -49,13 +55,13 @@ Json to_json(const Evaluation& evaluation) {
   return out;
 }
 
-Evaluation evaluation_from(const Json& j) {
+Evaluation evaluation_from(const Json& j, const std::vector<OutputSpec>& outputs) {
   Evaluation evaluation{.id = j.value("id", 0U), .epochs_trained = j.value("epochs_trained", 0U)};
   evaluation.counts.applied = j.value("records", uint64_t{0});
   evaluation.wall_ns = j.value("wall_ns", int64_t{0});
   for (const Json& output : j.at("outputs")) {
     OutputMetrics metrics;
-    metrics.sums = sums_from(output.at("sums"));
+    metrics.sums = sums_from(output.at("sums"), outputs, evaluation.outputs.size());
     metrics.class_counts = output.value("class_counts", std::vector<uint64_t>{});
     evaluation.outputs.push_back(std::move(metrics));
     RankingMetrics& ranking = evaluation.rankings.emplace_back();
@@ -92,7 +98,8 @@ std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>&
 }
 
 void from_records(const std::vector<checkpoint::EpochRecord>& records,
-                  std::vector<EpochAccount>& epochs, std::vector<Evaluation>& evaluations) {
+                  const std::vector<OutputSpec>& outputs, std::vector<EpochAccount>& epochs,
+                  std::vector<Evaluation>& evaluations) {
   for (const checkpoint::EpochRecord& record : records) {
     EpochAccount account{.epoch = record.epoch, .shards = record.shards, .counts = record.counts};
     try {
@@ -106,9 +113,10 @@ void from_records(const std::vector<checkpoint::EpochRecord>& records,
       account.unread_bytes = summary.value("unread_bytes", std::vector<uint64_t>{});
       account.shards_left = summary.value("shards_left", 0U);
       account.version = summary.value("version", uint64_t{0});
-      for (const Json& sums : summary.at("metrics")) account.metrics.push_back(sums_from(sums));
+      for (const Json& sums : summary.at("metrics"))
+        account.metrics.push_back(sums_from(sums, outputs, account.metrics.size()));
       for (const Json& evaluation : summary.at("evaluations"))
-        evaluations.push_back(evaluation_from(evaluation));
+        evaluations.push_back(evaluation_from(evaluation, outputs));
     } catch (const Json::exception&) {
       // The record itself holds the counts. Only the additional figures are lost.
     }

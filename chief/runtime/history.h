@@ -7,6 +7,7 @@
 
 #include "chief/core/events.h"
 #include "shared/checkpoint/manifest.h"
+#include "shared/job/job.h"
 
 namespace downpour::chief {
 
@@ -15,7 +16,9 @@ namespace downpour::chief {
 std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>& epochs,
                                                 const std::vector<Evaluation>& evaluations);
 /// Reads the records. Parts that cannot be read are skipped, because they are only displayed.
+/// `outputs` are those of the run's model.
 void from_records(const std::vector<checkpoint::EpochRecord>& records,
-                  std::vector<EpochAccount>& epochs, std::vector<Evaluation>& evaluations);
+                  const std::vector<OutputSpec>& outputs, std::vector<EpochAccount>& epochs,
+                  std::vector<Evaluation>& evaluations);
 
 }  // namespace downpour::chief

@@ -48,10 +48,21 @@ uint32_t target_width(const Job& job, const OutputSpec& output) {
   return width;
 }
 
+/// Returns the number of the output's classes, or 0 if the job does not name it.
+size_t classes_of(const Job& job, const OutputSpec& output) {
+  if (output.width > 0) return output.width;
+  for (const LayerSpec& layer : job.model.layers)
+    if (layer.name == output.input && !layer.units.empty()) return layer.units.back();
+  const FieldSpec* const target = job.data.find_field(output.target);
+  return target == nullptr ? 0 : target->classes.size();
+}
+
 }  // namespace
 
 std::vector<std::string> known_metrics(const Job& job, const OutputSpec& output) {
   std::vector<std::string> names = supported_metrics(output.loss);
+  const size_t classes = classes_of(job, output);
+  if (classes > 0 && classes <= job.eval.top_k) std::erase(names, "top_k_accuracy");
   if (target_width(job, output) != 1)
     std::erase_if(names, [](const std::string& name) { return needs_one_column(name); });
   return names;

@@ -24,7 +24,7 @@ wire::WorkTime work_between(const wire::WorkTime& before, const wire::WorkTime& 
 /// if it names none.
 std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output);
 /// Returns the metrics that an output has: those of its loss, and of a target of several elements
-/// only those that its sums define.
+/// only those that its sums define. Top-k accuracy only if there are more than k classes.
 std::vector<std::string> known_metrics(const Job& job, const OutputSpec& output);
 /// Returns the loss over all outputs, weighted as in the job; NaN without records.
 double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job);

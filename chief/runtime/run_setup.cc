@@ -80,7 +80,9 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
   resume.given = manifest.given;
   resume.best = manifest.best;
   resume.sealed_epochs = manifest.sealed_epochs;
-  from_records(manifest.epochs, resume.epochs, resume.evaluations);
+  const auto job = job_from_toml(manifest.job, run_dir);
+  from_records(manifest.epochs, job ? job->model.outputs : std::vector<OutputSpec>{}, resume.epochs,
+               resume.evaluations);
   return resume;
 }
 

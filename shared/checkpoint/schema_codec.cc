@@ -86,6 +86,8 @@ void write_sums(const OutputSums& sums, schema::Sums::Builder out) {
   out.setPrediction(sums.prediction);
   out.setCorrect(sums.correct);
   out.setSquaredError(sums.squared_error);
+  out.setAbsoluteError(sums.absolute_error);
+  out.setInTopK(sums.in_top_k);
 }
 
 OutputSums read_sums(schema::Sums::Reader in) {
@@ -95,7 +97,9 @@ OutputSums read_sums(schema::Sums::Reader in) {
           .label_squared = in.getLabelSquared(),
           .prediction = in.getPrediction(),
           .correct = in.getCorrect(),
-          .squared_error = in.getSquaredError()};
+          .squared_error = in.getSquaredError(),
+          .absolute_error = in.getAbsoluteError(),
+          .in_top_k = in.getInTopK()};
 }
 
 // ---- roots ----

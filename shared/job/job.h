@@ -384,6 +384,7 @@ struct EvalSpec {
   double holdout = 0;  // share of the training records, by hash of file and offset
   std::string every = "epoch";
   std::vector<std::string> metrics;
+  uint32_t top_k = 5;  // of the metric top_k_accuracy
   std::string unknown_labels = "error";  // "skip": records whose label is none of the classes
   EarlyStopSpec early_stop;
   // The result of the run is the epoch with the best evaluation, not the last epoch.

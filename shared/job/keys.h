@@ -352,6 +352,7 @@ void visit_eval(V& v, T& t) {
   v.real("holdout", t.holdout, kShareBelowOne);
   v.choice("every", t.every, {"epoch"}, {"*"});
   v.strings("metrics", t.metrics);
+  if (V::kReads || t.top_k != 5) v.number("top_k", t.top_k, 1, 65535);
   v.flag("keep_best", t.keep_best);
   if (V::kReads || t.unknown_labels != "error")
     v.choice("unknown_labels", t.unknown_labels, {"error", "skip"}, {});

@@ -27,7 +27,11 @@ inline std::vector<std::string> selectable_metrics(std::string_view loss) {
   const LossInfo* const info = find_loss(loss);
   if (info != nullptr && info->target == TargetType::kBinary)
     names.insert(names.end(), {"pr_auc", "precision", "recall", "f1"});
-  if (info != nullptr && info->is_regression()) names.emplace_back("r2");
+  if (info != nullptr && info->target == TargetType::kClass) names.emplace_back("top_k_accuracy");
+  if (info != nullptr && info->is_regression()) {
+    if (std::ranges::find(names, "mae") == names.end()) names.emplace_back("mae");
+    names.emplace_back("r2");
+  }
   return names;
 }
 

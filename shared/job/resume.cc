@@ -68,6 +68,7 @@ constexpr Rule kRules[] = {
     {"eval.holdout", Frozen::kInEpoch},
     {"eval.every", Frozen::kNever},
     {"eval.metrics", Frozen::kNever},
+    {"eval.top_k", Frozen::kInEpoch},  // of the sums that the partitions keep
     {"eval.keep_best", Frozen::kNever},
     {"eval.unknown_labels", Frozen::kNever},
     {"eval.raw_predictions", Frozen::kNever},

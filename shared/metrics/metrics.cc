@@ -30,6 +30,17 @@ double class_entropy(const std::vector<uint64_t>& counts) {
 
 double mean_loss(const OutputSums& sums) { return ratio(sums.loss, sums.weight); }
 
+/// NaN if the squares show errors that were not added up, as in sums of an older version.
+double mean_absolute_error(const OutputSums& sums) {
+  if (sums.absolute_error == 0 && sums.squared_error > 0) return kNaN;
+  return ratio(sums.absolute_error, sums.weight);
+}
+
+/// NaN if the sums of an older version, which lack the count, contradict it.
+double top_k_accuracy(const OutputSums& sums) {
+  return sums.in_top_k < sums.correct ? kNaN : ratio(sums.in_top_k, sums.weight);
+}
+
 /// The share of the variance of the label that the model explains. NaN if the variance is so small
 /// that the sums, whose terms have a relative error of 6e-8, do not determine it.
 double r_squared(const OutputSums& sums) {
@@ -50,9 +61,10 @@ struct Formula {
 constexpr std::array kFormulas = {
     Formula{"loss", false, mean_loss},
     Formula{"logloss", false, mean_loss},
-    Formula{"mae", false, mean_loss},
     Formula{"pinball", false, mean_loss},
     Formula{"accuracy", true, [](const OutputSums& s) { return ratio(s.correct, s.weight); }},
+    Formula{"top_k_accuracy", true, top_k_accuracy},
+    Formula{"mae", false, mean_absolute_error},
     Formula{"rmse", false,
             [](const OutputSums& s) { return std::sqrt(ratio(s.squared_error, s.weight)); }},
     Formula{"r2", true, r_squared},

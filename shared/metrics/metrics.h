@@ -22,6 +22,8 @@ struct MetricValue {
 /// names.
 /// - "loss", "logloss": loss / weight
 /// - "accuracy": correct / weight
+/// - "top_k_accuracy": in_top_k / weight
+/// - "mae": absolute_error / weight
 /// - "rmse": square root of squared_error / weight
 /// - "r2": 1 - mean squared error / variance of the label; only of a target of one element
 /// - "calibration": mean prediction / mean label

@@ -17,6 +17,8 @@ struct OutputSums {
   double prediction = 0;  // sum of predictions: probabilities for logistic, values for squared
   double correct = 0;     // records with the right class
   double squared_error = 0;
+  double absolute_error = 0;  // of numbers and counts; 0 if the target is a class
+  double in_top_k = 0;        // softmax: records whose class is among the eval.top_k highest
   bool operator==(const OutputSums&) const = default;
 
   OutputSums& operator+=(const OutputSums& o) {
@@ -27,6 +29,8 @@ struct OutputSums {
     prediction += o.prediction;
     correct += o.correct;
     squared_error += o.squared_error;
+    absolute_error += o.absolute_error;
+    in_top_k += o.in_top_k;
     return *this;
   }
 };

@@ -541,6 +541,7 @@ class Compiler final {
     output.loss = find_loss(spec.loss)->loss;  // the reader knows all names
     output.option = output.loss == Loss::kHuber ? spec.delta : spec.quantile;
     output.smoothing = spec.label_smoothing;
+    output.top_k = job_.eval.top_k;
     output.offset = spec.offset.value;
     output.scale = spec.scale.open ? 1.0F : spec.scale.value;
     if (auto fits = check_output(job_, spec, output.width, width); !fits) {

@@ -216,6 +216,7 @@ class Step final {
     loss.unit = output.scale;
     loss.option = output.option;
     loss.smoothing = output.smoothing;
+    loss.top_k = output.top_k;
     loss.targets = target.values.data() + chunk.rows.begin * target.width;
     if (output.weights != kNoIndex) {
       loss.weights = batch_.floats[output.weights].values.data() + chunk.rows.begin;

@@ -116,13 +116,14 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
     float* gradients =
         c.gradient.data != nullptr ? c.gradient.data + r * c.gradient.stride : nullptr;
     const float factor = c.scale * weight * share / c.unit;
-    double loss = 0, correct = 0, squared = 0;
+    double loss = 0, correct = 0, squared = 0, absolute = 0;
     for (size_t j = 0; j < c.width; ++j) {
       const float y = clamped ? clamp_label(targets[j]) : targets[j];
       const Element e = element_of(c.offset + c.unit * x[j], y);
       loss += double(e.loss);
       correct += double(e.correct);
       squared += double(e.difference) * double(e.difference);
+      absolute += std::abs(double(e.difference));
       if (j == 0 && weight > 0.0F) {
         sums.label += double(weight * y);
         sums.label_squared += double(weight * y * y);
@@ -138,6 +139,7 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
       sums.loss += double(weight) * loss * double(share);
       sums.correct += double(weight) * correct * double(share);
       sums.squared_error += double(weight) * squared * double(share);
+      if (!clamped) sums.absolute_error += double(weight) * absolute / double(c.width);
     }
   }
   *c.sums += sums;
@@ -160,6 +162,15 @@ float exponentials(const float* x, uint32_t width, float* out, float& max, uint3
   return sum;
 }
 
+/// Returns whether fewer than `k` of the classes are ahead of the label.
+bool is_in_top(const float* x, uint32_t width, uint32_t label, uint32_t k) {
+  uint32_t ahead = 0;
+  const float score = x[label];
+  for (uint32_t j = 0; j < label; ++j) ahead += x[j] >= score ? 1 : 0;
+  for (uint32_t j = label + 1; j < width; ++j) ahead += x[j] > score ? 1 : 0;
+  return ahead < k;
+}
+
 void softmax(const LossChunk& c) {
   OutputSums sums;
   for (size_t r = 0; r < c.rows; ++r) {
@@ -180,6 +191,7 @@ void softmax(const LossChunk& c) {
       sums.label_squared += w * double(clamped) * double(clamped);
       sums.prediction += w * double(argmax);
       sums.correct += argmax == label && clamped == target ? w : 0.0;
+      sums.in_top_k += clamped == target && is_in_top(x, c.width, label, c.top_k) ? w : 0.0;
       ++c.class_counts[label];
     }
     if (c.gradient.data == nullptr) continue;

@@ -35,13 +35,16 @@ struct LossChunk {
 
   OutputSums* sums = nullptr;
   std::span<uint64_t> class_counts;  // softmax, [width]
+  uint32_t top_k = 1;                // softmax, for OutputSums::in_top_k
 };
 
 /// Adds the losses and metric sums of a chunk, and computes its gradient.
 /// - logistic: loss = max(z, 0) - z y + ln(1 + e^-|z|), with y clamped to [0, 1]. A prediction is
 ///   correct if z > 0 and y > 0.5 agree.
 /// - softmax: loss = ln(sum e^x) - x[class]. A class outside [0, width) is clamped and never counts
-///   as correct. `prediction` is the predicted class; the squared error is 0.
+///   as correct. `prediction` is the predicted class; the errors are 0. A class is among the top k
+///   if fewer than k classes are ahead of it: those with a higher x, and those with the same x and
+///   a lower number.
 /// - squared: loss = (z - y)^2.
 /// - absolute: loss = |z - y|.
 /// - huber, with d = delta * unit: loss = (z - y)^2 / 2 if |z - y| <= d, otherwise
@@ -58,7 +61,8 @@ struct LossChunk {
 /// The gradients of squared and huber are those of the loss divided by unit^2, of absolute and
 /// quantile those of the loss divided by unit: so they do not depend on the target's unit.
 /// For a vector target the loss is the mean over its elements. So are its gradient, correctness and
-/// squared error. Label and prediction are those of the first element.
+/// errors. Label and prediction are those of the first element. The absolute error is that of
+/// numbers and counts; for logistic it is 0.
 void loss_and_gradient(Loss loss, const LossChunk& chunk);
 
 /// Writes predictions [rows, output.width]: sigmoid, softmax, e^z, or the value itself. With `raw`

@@ -35,6 +35,11 @@ Result<void> check_metrics(const Job& job, const OutputSpec& spec, uint32_t widt
                    str("choose another metric, such as ", find_loss(spec.loss)->metric,
                        ", or define an output for each column"));
     }
+    if (metric == "top_k_accuracy" && has_classes(spec) && width <= job.eval.top_k) {
+      return wrong(str("top_k_accuracy with eval.top_k = ", job.eval.top_k,
+                       " is always 1, because '", source_of(spec), "' has ", width, " classes"),
+                   str("set eval.top_k below ", width, ", or choose another metric"));
+    }
   }
   return {};
 }

@@ -144,6 +144,7 @@ struct Output {
   float offset = 0.0F, scale = 1.0F;  // OutputSpec
   float option = 0.0F;                // delta or quantile of OutputSpec
   float smoothing = 0.0F;             // label_smoothing of OutputSpec
+  uint32_t top_k = 1;                 // softmax: eval.top_k
   bool accumulate_gradient = false;   // an earlier output has already written the value's gradient
 };
 

@@ -36,6 +36,8 @@ void read(schema::OutputSums::Reader in, OutputSums& out) {
   out.prediction = in.getPrediction();
   out.correct = in.getCorrect();
   out.squared_error = in.getSquaredError();
+  out.absolute_error = in.getAbsoluteError();
+  out.in_top_k = in.getInTopK();
 }
 
 void read(capnp::List<schema::OutputSums>::Reader in, std::vector<OutputSums>& out,

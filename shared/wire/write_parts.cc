@@ -22,6 +22,8 @@ void write(const OutputSums& in, schema::OutputSums::Builder out) {
   out.setPrediction(in.prediction);
   out.setCorrect(in.correct);
   out.setSquaredError(in.squared_error);
+  out.setAbsoluteError(in.absolute_error);
+  out.setInTopK(in.in_top_k);
 }
 
 void write(const OutputMetrics& in, schema::OutputMetrics::Builder out) {

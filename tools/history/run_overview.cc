@@ -146,7 +146,7 @@ Result<RunOverview> read_run_overview(Storage& storage, const std::string& folde
     DP_TRY(overview.job, job_from_toml(manifest->job, run_dir));
     std::vector<chief::EpochAccount> epochs;
     std::vector<chief::Evaluation> evaluations;
-    chief::from_records(manifest->epochs, epochs, evaluations);
+    chief::from_records(manifest->epochs, overview.job.model.outputs, epochs, evaluations);
     overview.lines = chief::history_lines(overview.job, epochs, evaluations);
     overview.saved_unix_s = manifest->created_unix_s;
     overview.state = is_trained(overview.job, overview.lines, evaluations) ? RunState::kFinished

@@ -113,7 +113,8 @@ TEST_CASE("the lines of a manifest are those of the chief that wrote it", "[chie
   const std::vector<Evaluation> evaluations = {evaluation_of(1, 16), evaluation_of(2, 8)};
   std::vector<EpochAccount> epochs_read;
   std::vector<Evaluation> evaluations_read;
-  from_records(to_records(epochs, evaluations), epochs_read, evaluations_read);
+  from_records(to_records(epochs, evaluations), regression().model.outputs, epochs_read,
+               evaluations_read);
   CHECK(history_lines(regression(), epochs_read, evaluations_read) ==
         history_lines(regression(), epochs, evaluations));
 }

@@ -4,13 +4,15 @@
 
 #include <catch2/catch.hpp>
 
+#include "shared/metrics/metrics.h"
+
 namespace downpour::chief {
 namespace {
 
 EpochAccount read_back(const std::vector<checkpoint::EpochRecord>& records) {
   std::vector<EpochAccount> accounts;
   std::vector<Evaluation> evaluations;
-  from_records(records, accounts, evaluations);
+  from_records(records, {}, accounts, evaluations);
   REQUIRE(accounts.size() == 1);
   return accounts[0];
 }
@@ -40,11 +42,34 @@ TEST_CASE("the ranking metrics of an evaluation are read back from a manifest",
   const auto records = to_records({EpochAccount{}}, {evaluation});
   std::vector<EpochAccount> accounts;
   std::vector<Evaluation> evaluations;
-  from_records(records, accounts, evaluations);
+  from_records(records, {}, accounts, evaluations);
   REQUIRE(evaluations.size() == 1);
   REQUIRE(evaluations[0].rankings.size() == 2);
   CHECK(evaluations[0].rankings[0] == evaluation.rankings[0]);
   CHECK(std::isnan(evaluations[0].rankings[1].auc));
+}
+
+TEST_CASE("an older manifest has the mean absolute error only where the loss is the same",
+          "[chief][history]") {
+  Evaluation evaluation{.epochs_trained = 1};
+  for (size_t o = 0; o < 2; ++o) {
+    evaluation.outputs.emplace_back().sums = {
+        .weight = 4, .loss = 6, .squared_error = 6, .absolute_error = 5};
+  }
+  auto records = to_records({EpochAccount{}}, {evaluation});
+  const auto read = [&] {
+    std::vector<EpochAccount> accounts;
+    std::vector<Evaluation> evaluations;
+    from_records(records, {{.loss = "squared"}, {.loss = "absolute"}}, accounts, evaluations);
+    return evaluations.at(0).outputs;
+  };
+  CHECK(compute_metric("mae", read()[0]).value == 1.25);
+  const std::string name = "absolute_error";
+  std::string& summary = records[0].summary;
+  for (size_t at = 0; (at = summary.find(name)) != std::string::npos;)
+    summary.replace(at, name.size(), "unknown_key");
+  CHECK(std::isnan(compute_metric("mae", read()[0]).value));
+  CHECK(compute_metric("mae", read()[1]).value == 1.5);
 }
 
 }  // namespace

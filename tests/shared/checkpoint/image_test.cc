@@ -446,13 +446,19 @@ TEST_CASE("golden images of the formats with sorted and with unsorted keys",
   check("image-v4-plan.bin");
   // The same format; the state of an epoch contains the hash of its records.
   unordered.epochs[0].records_hash = image.epochs[0].records_hash = 0x1122334455667788;
+  check("image-v4-hash.bin");
+  // The same format; the sums of an epoch contain the absolute error and the top-k count.
+  for (PartitionImage* const of : {&image, &unordered}) {
+    of->epochs[0].metrics[0].absolute_error = 17.5;
+    of->epochs[0].metrics[0].in_top_k = 90;
+  }
   const std::vector<uint8_t> bytes = encoded(unordered);
   if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
     PosixStorage storage;
-    REQUIRE(storage.write_file_atomic(golden + "/image-v4-hash.bin", bytes));
+    REQUIRE(storage.write_file_atomic(golden + "/image-v4-sums.bin", bytes));
   }
-  CHECK(bytes_of_file(golden + "/image-v4-hash.bin") == bytes);
-  check("image-v4-hash.bin");
+  CHECK(bytes_of_file(golden + "/image-v4-sums.bin") == bytes);
+  check("image-v4-sums.bin");
 }
 
 TEST_CASE("speed of writing and reading images", "[.][bench]") {

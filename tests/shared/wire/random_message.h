@@ -74,7 +74,9 @@ class RandomMessages {
     for (size_t n = least + few(); n > 0; --n) set.insert(partition());
     return set;
   }
-  OutputSums sums() { return {real(), real(), real(), real(), real(), real(), real()}; }
+  OutputSums sums() {
+    return {real(), real(), real(), real(), real(), real(), real(), real(), real()};
+  }
   OutputMetrics metrics() {
     OutputMetrics out{.sums = sums(), .auc = {}, .class_counts = list([&] { return word(); })};
     for (uint32_t bucket = 0, n = uint32_t(few()); n > 0; --n) {
