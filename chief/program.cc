@@ -13,6 +13,7 @@
 #include "chief/runtime/learn.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
+#include "chief/runtime/slices.h"
 #include "shared/base/error_text.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/env/clock.h"
@@ -59,6 +60,7 @@ Result<int> run(const Flags& flags) {
   DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY(std::string unknown, chief::check_labels(job));
   DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));
+  DP_TRY_VOID(chief::choose_slices(plan, wire::Purpose::kTrain));
   PosixStorage storage;
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
   if (!given.lock.held()) {
@@ -85,7 +87,7 @@ Result<int> run(const Flags& flags) {
   block_stop_signals();
   const PosixClock clock;
   chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText},
-                         job);
+                         plan.job);
   chief::StartInfo info{
       .run_dir = job.run_dir,
       .train_files = uint32_t(plan.train_files.size()),

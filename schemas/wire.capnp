@@ -297,6 +297,7 @@ struct EvalReport {
   lease @0 :Lease;              # required
   counts @1 :ShardCounts;       # absent: zeros
   outputs @2 :List(OutputMetrics);
+  slices @3 :List(OutputMetrics);  # for each value of each of eval.slices, then its others: all outputs
 }
 struct PredictReport {          # values frame: [records, width] floats for each output
   lease @0 :Lease;              # required

@@ -44,6 +44,9 @@ struct EpochAccount {
   bool is_partial() const { return shards_left > 0; }
 };
 
+/// Rows of slices that a run keeps, of the newest evaluations. Older ones lose theirs.
+constexpr size_t kSliceRowsKept = 8192;
+
 /// One finished evaluation.
 struct Evaluation {
   uint32_t id = 0;
@@ -51,6 +54,11 @@ struct Evaluation {
   wire::ShardCounts counts;
   std::vector<OutputMetrics> outputs;    // the AUC buckets are kept only for the newest evaluation
   std::vector<RankingMetrics> rankings;  // by output, also of earlier evaluations
+  // For each row of each of eval.slices: all outputs, without AUC buckets. Empty for older
+  // evaluations (kSliceRowsKept).
+  std::vector<OutputMetrics> slices;
+  std::vector<RankingMetrics> slice_rankings;
+  bool groups_dropped = false;  // too many records for gauc and ndcg (kGroupRecordsMax)
   int64_t wall_ns = 0;
 };
 

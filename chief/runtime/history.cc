@@ -36,6 +36,33 @@ OutputSums sums_from(const Json& j, const std::vector<OutputSpec>& outputs, size
           .in_top_k = j.value("in_top_k", 0.0)};
 }
 
+/// Returns the numbers alone, because there may be many slices: the sums in the order of their
+/// declaration, then the ranking metrics, of which null has no value.
+Json slice_to_json(const OutputSums& s, const RankingMetrics& ranking) {
+  Json out = {s.weight,  s.loss,          s.label,          s.label_squared, s.prediction,
+              s.correct, s.squared_error, s.absolute_error, s.in_top_k};
+  for (const RankingMetric& metric : kRankingMetrics) {
+    const double value = ranking.*metric.value;
+    out.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
+  }
+  return out;
+}
+
+void slice_from(const Json& j, Evaluation& evaluation) {
+  OutputSums& sums = evaluation.slices.emplace_back().sums;
+  size_t at = 0;
+  for (double OutputSums::*sum :
+       {&OutputSums::weight, &OutputSums::loss, &OutputSums::label, &OutputSums::label_squared,
+        &OutputSums::prediction, &OutputSums::correct, &OutputSums::squared_error,
+        &OutputSums::absolute_error, &OutputSums::in_top_k})
+    sums.*sum = j.at(at++).get<double>();
+  RankingMetrics& ranking = evaluation.slice_rankings.emplace_back();
+  for (const RankingMetric& metric : kRankingMetrics) {
+    const Json& value = j.at(at++);
+    if (value.is_number()) ranking.*metric.value = value.get<double>();
+  }
+}
+
 Json to_json(const Evaluation& evaluation) {
   Json out = {{"id", evaluation.id},
               {"epochs_trained", evaluation.epochs_trained},
@@ -52,6 +79,8 @@ Json to_json(const Evaluation& evaluation) {
     }
     out["outputs"].push_back(std::move(output));
   }
+  for (size_t i = 0; i < evaluation.slices.size(); ++i)
+    out["slices"].push_back(slice_to_json(evaluation.slices[i].sums, evaluation.slice_rankings[i]));
   return out;
 }
 
@@ -68,6 +97,8 @@ Evaluation evaluation_from(const Json& j, const std::vector<OutputSpec>& outputs
     for (const RankingMetric& metric : kRankingMetrics)
       ranking.*metric.value = output.value(metric.name, RankingMetrics::kNone);
   }
+  if (j.contains("slices"))
+    for (const Json& slice : j["slices"]) slice_from(slice, evaluation);
   return evaluation;
 }
 

@@ -9,6 +9,7 @@
 #include "chief/core/run/selection.h"
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_json.h"
+#include "chief/runtime/slice_figures.h"
 #include "shared/base/number_text.h"
 #include "shared/metrics/metrics.h"
 #include "shared/optim/schedule.h"
@@ -93,6 +94,7 @@ HistoryLine line_from(const Json& json) {
   line.eval_records = json.value("eval_records", uint64_t{0});
   line.eval_seconds = json.value("eval_seconds", 0.0);
   line.eval = figures_from(json, "eval");
+  if (json.contains("slices")) line.slices = slices_from(json["slices"]);
   return line;
 }
 
@@ -109,6 +111,7 @@ Json json_of(const HistoryLine& line) {
   json["eval_records"] = line.eval_records;
   json["eval_seconds"] = line.eval_seconds;
   json["eval"] = figures_json(line.eval);
+  if (!line.slices.empty()) json["slices"] = slices_json(line.slices);
   return json;
 }
 
@@ -140,6 +143,7 @@ std::vector<HistoryLine> history_lines(const Job& job, const std::vector<EpochAc
       line.eval_records = evaluation.counts.applied;
       line.eval_seconds = double(evaluation.wall_ns) / double(kSecond);
       line.eval = evaluated_figures(job, evaluation);
+      line.slices = slice_figures(job, evaluation);
     }
   }
   return lines;

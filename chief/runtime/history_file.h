@@ -6,19 +6,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "chief/core/events.h"
+#include "chief/runtime/figures.h"
 #include "shared/base/result.h"
 #include "shared/env/storage.h"
 #include "shared/job/job.h"
 
 namespace downpour::chief {
-
-/// Figures by name, in the order of the file. The first one is "loss", the weighted sum over the
-/// outputs. With several outputs the others are named OUTPUT/METRIC.
-using Figures = std::vector<std::pair<std::string, double>>;
 
 /// Returns the figure of that name; none if there is none.
 std::optional<double> figure_of(const Figures& figures, std::string_view name);
@@ -38,6 +34,7 @@ struct HistoryLine {
   uint64_t eval_records = 0;
   double eval_seconds = 0;
   Figures eval;  // empty: the epoch was not evaluated
+  std::vector<SliceFigures> slices;
   bool operator==(const HistoryLine&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "shared/data/reading/dataset.h"
 #include "shared/job/field_output.h"
@@ -51,8 +52,13 @@ uint32_t target_width(const Job& job, const OutputSpec& output) {
 /// Returns the number of the output's classes, or 0 if the job does not name it.
 size_t classes_of(const Job& job, const OutputSpec& output) {
   if (output.width > 0) return output.width;
-  for (const LayerSpec& layer : job.model.layers)
-    if (layer.name == output.input && !layer.units.empty()) return layer.units.back();
+  std::string name = output.input;
+  for (const LayerSpec& layer : std::views::reverse(job.model.layers)) {  // inputs come earlier
+    if (layer.name != name) continue;
+    if (!layer.units.empty()) return layer.units.back();
+    if (layer.type == "concat" || layer.inputs.empty()) break;
+    name = layer.inputs[0];  // has the same width, for example that of a sum
+  }
   const FieldSpec* const target = job.data.find_field(output.target);
   return target == nullptr ? 0 : target->classes.size();
 }
@@ -65,6 +71,8 @@ std::vector<std::string> known_metrics(const Job& job, const OutputSpec& output)
   if (classes > 0 && classes <= job.eval.top_k) std::erase(names, "top_k_accuracy");
   if (target_width(job, output) != 1)
     std::erase_if(names, [](const std::string& name) { return needs_one_column(name); });
+  if (job.eval.group_by.empty())
+    std::erase_if(names, [](const std::string& name) { return name == "gauc" || name == "ndcg"; });
   return names;
 }
 
@@ -74,7 +82,14 @@ std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output)
   std::erase_if(names, [&](const std::string& name) {
     return std::find(known.begin(), known.end(), name) == known.end();
   });
-  return names.empty() ? default_metrics(output.loss, /*one_column=*/true) : names;
+  if (names.empty()) names = default_metrics(output.loss, /*one_column=*/true);
+  for (const char* const of_groups : {"gauc", "ndcg"}) {
+    const auto has = [&](const std::vector<std::string>& of) {
+      return std::ranges::find(of, of_groups) != of.end();
+    };
+    if (job.eval.metrics.empty() && has(known) && !has(names)) names.emplace_back(of_groups);
+  }
+  return names;
 }
 
 double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job) {

@@ -21,7 +21,7 @@ std::optional<double> queue_fill(const wire::WorkTime& work);
 wire::WorkTime work_between(const wire::WorkTime& before, const wire::WorkTime& now);
 
 /// Returns the names of the metrics that the job asks for at this output; the defaults of its loss
-/// if it names none.
+/// if it names none. With groups also their metrics, unless eval.metrics chooses.
 std::vector<std::string> shown_metrics(const Job& job, const OutputSpec& output);
 /// Returns the metrics that an output has: those of its loss, and of a target of several elements
 /// only those that its sums define. Top-k accuracy only if there are more than k classes.

@@ -6,6 +6,7 @@
 #include "chief/core/run/selection.h"
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_text.h"
+#include "chief/runtime/slice_figures.h"
 #include "shared/metrics/metrics.h"
 
 namespace downpour::chief {
@@ -108,10 +109,13 @@ Json to_json(const Evaluation& evaluation, const Job& job) {
     }
     out[job.model.outputs[o].name] = std::move(metrics);
   }
-  return {{"evaluation", evaluation.id},
-          {"epochs_trained", evaluation.epochs_trained},
-          {"records", evaluation.counts.applied},
-          {"outputs", out}};
+  Json json = {{"evaluation", evaluation.id},
+               {"epochs_trained", evaluation.epochs_trained},
+               {"records", evaluation.counts.applied},
+               {"outputs", out}};
+  if (const auto slices = slice_figures(job, evaluation); !slices.empty())
+    json["slices"] = slices_json(slices);
+  return json;
 }
 
 Json to_json(const CheckpointDone& done) {

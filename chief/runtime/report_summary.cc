@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "chief/core/run/selection.h"
+#include "chief/core/work/evaluation.h"
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_text.h"
+#include "chief/runtime/slice_figures.h"
 #include "shared/base/human.h"
 #include "shared/base/str.h"
 #include "shared/metrics/metrics.h"
@@ -217,6 +219,19 @@ void print_epochs(const Job& job, const JobSummary& s, Page& page) {
   }
 }
 
+/// Prints the slices of the model that eval and predict use, and why it has no metrics of groups.
+void print_slices(const Job& job, const JobSummary& s, Page& page) {
+  const Evaluation* const kept = kept_evaluation(s);
+  if (kept == nullptr) return;
+  const std::vector<std::string> lines = slice_tables(job, *kept);
+  if (!lines.empty()) page.row("");
+  for (const std::string& line : lines) page.row(line);
+  if (kept->groups_dropped)
+    page.row(str("warning: the evaluation data have more than ", kGroupRecordsMax,
+                 " records times outputs, so gauc and ndcg have no value"),
+             kYellow);
+}
+
 void print_account(const JobSummary& s, Page& page) {
   wire::ShardCounts total;
   for (const EpochAccount& account : s.epochs) total += account.counts;
@@ -330,6 +345,7 @@ void print_summary(const Finish& finish, const Job& job, const StartInfo& start,
   print_next(finish, job, run_dir, facts.command, page);
   if (trains && !s.epochs.empty()) page.row("");
   print_epochs(job, s, page);
+  print_slices(job, s, page);
   if (trains && !s.epochs.empty()) page.row("");
   print_account(s, page);
   if (s.steps_wanted > 0 && finish.code == 0) print_steps(s, page);

@@ -71,7 +71,8 @@ Result<void> check_no_links(Storage& storage, const std::string& run_dir) {
 
 }  // namespace
 
-ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest) {
+ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest,
+                        const Job& job) {
   ResumeState resume;
   resume.checkpoint = manifest.id;
   resume.folder = checkpoint::checkpoint_folder(run_dir, manifest.id);
@@ -80,9 +81,14 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
   resume.given = manifest.given;
   resume.best = manifest.best;
   resume.sealed_epochs = manifest.sealed_epochs;
-  const auto job = job_from_toml(manifest.job, run_dir);
-  from_records(manifest.epochs, job ? job->model.outputs : std::vector<OutputSpec>{}, resume.epochs,
-               resume.evaluations);
+  from_records(manifest.epochs, job.model.outputs, resume.epochs, resume.evaluations);
+  const auto was = job_from_toml(manifest.job, run_dir);
+  const bool same_slices = was && was->eval.slices == job.eval.slices;
+  for (Evaluation& evaluation : resume.evaluations) {
+    if (same_slices) break;
+    evaluation.slices.clear();
+    evaluation.slice_rankings.clear();
+  }
   return resume;
 }
 
@@ -362,7 +368,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   if (found.manifest && !train) use_best(storage, run_dir, *found.manifest, said);
   config.new_plan = found.run.plan_hash != plan.plan_hash ||
                     (found.manifest && found.manifest->plan_hash != plan.plan_hash);
-  if (found.manifest) config.resume = resume_from(run_dir, *found.manifest);
+  if (found.manifest) config.resume = resume_from(run_dir, *found.manifest, plan.job);
   if (!train && config.resume) {  // the results of training are not those of this pass
     config.resume->epochs.clear();
     config.resume->evaluations.clear();

@@ -64,8 +64,10 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
 bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const Job* job,
                const std::string& run_dir);
 
-/// Returns the state for resuming from that checkpoint of the run.
-ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest);
+/// Returns the state for resuming `job` from that checkpoint of the run. If the job has other
+/// slices than before, the earlier evaluations lose theirs.
+ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest,
+                        const Job& job);
 
 /// Returns the job of a run: from its newest manifest, or else from the file `run`. For eval,
 /// predict and a resumed train.

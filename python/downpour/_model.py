@@ -78,7 +78,8 @@ class Model:
     Attributes:
         classes: labels of the classes in the order of `predict_proba`; None for a regression.
         history: for each epoch of the last training a dict with "epoch", "records", "seconds", "train" and "eval"
-            (metrics by name).
+            (metrics by name). With the setting "eval.slices" also "slices": by field a list of dicts with "value"
+            (None for all other values), "weight" and the metrics of these records.
         description: dict with "job", "outputs", "columns", "reason" and "warnings".
     """
 

@@ -379,12 +379,26 @@ struct EarlyStopSpec {
   bool operator==(const EarlyStopSpec&) const = default;
 };
 
+/// A field by whose values the evaluation data are divided. Each value has metrics of its own, and
+/// all others share one row.
+struct SliceSpec {
+  std::string field;
+  std::vector<std::string> values;  // empty: chosen before training begins
+  uint32_t top = 20;                // if they are chosen: the most frequent ones
+  bool operator==(const SliceSpec&) const = default;
+  /// Returns the number of slices: the values and the others.
+  size_t rows() const { return (values.empty() ? top : values.size()) + 1; }
+};
+
 struct EvalSpec {
   SourceSpec source;   // empty: none
   double holdout = 0;  // share of the training records, by hash of file and offset
   std::string every = "epoch";
   std::vector<std::string> metrics;
   uint32_t top_k = 5;  // of the metric top_k_accuracy
+  std::vector<SliceSpec> slices;
+  std::string group_by;   // field whose values are the groups of gauc and ndcg; empty: none
+  uint32_t ndcg_at = 10;  // of ndcg: the first records of each group
   std::string unknown_labels = "error";  // "skip": records whose label is none of the classes
   EarlyStopSpec early_stop;
   // The result of the run is the epoch with the best evaluation, not the last epoch.

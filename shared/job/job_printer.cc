@@ -164,7 +164,8 @@ class Printer {
   }
 
   template <typename T, typename F>
-  void tables(const char* name, const std::vector<T>& values, F&& visit) {
+  void tables(const char* name, const std::vector<T>& values, F&& visit,
+              const char* /*first*/ = nullptr) {
     for (size_t i = 0; i < values.size(); ++i) {
       const std::string path = str(path_, ".", name, "[", i, "]");
       T plain;

@@ -438,16 +438,23 @@ class Reader : private TableReader {
     inner.finish();
   }
 
+  /// With `first`, "x" is short for the table { FIRST = "x" }.
   template <typename T, typename F>
-  void tables(const char* name, std::vector<T>& values, F&& visit) {
+  void tables(const char* name, std::vector<T>& values, F&& visit, const char* first = nullptr) {
     const TomlNode* found = take(name);
     if (found == nullptr) return;
     const TomlNode node = loosened(*found);
-    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of tables");
+    const char* const wanted = first == nullptr ? "a list of tables" : "a list of names or tables";
+    if (node.kind != Kind::kArray) return wrong_type(node, name, wanted);
     values.clear();
     for (size_t i = 0; i < node.items.size() && !context_.error; ++i) {
-      const TomlNode& item = node.items[i];
-      if (item.kind != Kind::kTable) return wrong_type(item, name, "a list of tables");
+      TomlNode item = node.items[i];
+      if (item.kind == Kind::kString && first != nullptr) {
+        const TomlNode text = item;
+        item.kind = Kind::kTable;
+        item.entries = {{first, text}};
+      }
+      if (item.kind != Kind::kTable) return wrong_type(item, name, wanted);
       const std::string path = str(path_of(name), "[", i, "]");
       context_.origins[path] = {item.origin, item.where};
       Reader inner(item, path, context_);

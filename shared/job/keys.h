@@ -347,12 +347,21 @@ void visit_train(V& v, T& t) {
 }
 
 template <typename V, typename T>
+void visit_slice(V& v, T& t) {
+  v.text("field", t.field);
+  v.strings("values", t.values);
+  if (V::kReads || t.top != 20) v.number("top", t.top, 1, 1000);
+}
+
+template <typename V, typename T>
 void visit_eval(V& v, T& t) {
   v.source("source", t.source);
   v.real("holdout", t.holdout, kShareBelowOne);
   v.choice("every", t.every, {"epoch"}, {"*"});
   v.strings("metrics", t.metrics);
   if (V::kReads || t.top_k != 5) v.number("top_k", t.top_k, 1, 65535);
+  if (V::kReads || !t.group_by.empty()) v.text("group_by", t.group_by);
+  if (V::kReads || t.ndcg_at != 10) v.number("ndcg_at", t.ndcg_at, 1, 1000);
   v.flag("keep_best", t.keep_best);
   if (V::kReads || t.unknown_labels != "error")
     v.choice("unknown_labels", t.unknown_labels, {"error", "skip"}, {});
@@ -365,6 +374,8 @@ void visit_eval(V& v, T& t) {
         inner.real("min_delta", t.early_stop.min_delta, Range{});
     });
   }
+  v.tables(
+      "slices", t.slices, [](auto& inner, auto& slice) { visit_slice(inner, slice); }, "field");
 }
 
 template <typename V, typename T>

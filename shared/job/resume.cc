@@ -73,6 +73,9 @@ constexpr Rule kRules[] = {
     {"eval.unknown_labels", Frozen::kNever},
     {"eval.raw_predictions", Frozen::kNever},
     {"eval.early_stop.*", Frozen::kNever},
+    {"eval.slices[].*", Frozen::kNever},
+    {"eval.group_by", Frozen::kNever},
+    {"eval.ndcg_at", Frozen::kNever},
     {"cluster.*", Frozen::kNever},
 };
 

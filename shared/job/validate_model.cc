@@ -8,6 +8,7 @@
 #include "shared/job/field_output.h"
 #include "shared/job/layers.h"
 #include "shared/job/metric_names.h"
+#include "shared/job/validate_slices.h"
 #include "shared/job/validate_support.h"
 
 namespace downpour {
@@ -305,7 +306,8 @@ Result<void> validate_model(const Job& job) {
     return wrong(str("two outputs are named `", *name, "`"), "model.outputs",
                  "give each a unique name", "DP-2108");
   }
-  return check_clashes(job, names);
+  DP_TRY_VOID(check_clashes(job, names));
+  return check_slices(job);
 }
 
 }  // namespace downpour

@@ -20,9 +20,10 @@ struct RankingMetrics {
   /// Average precision: the sum over the thresholds of the precision times the growth of the
   /// recall, without interpolation. Records of one bucket have one threshold.
   double pr_auc = kNone;
-  double precision = kNone;  // positives among the records that are predicted positive
-  double recall = kNone;     // records that are predicted positive among the positives
-  double f1 = kNone;         // harmonic mean of the two; 0 without a true positive
+  double precision = kNone;           // positives among the records that are predicted positive
+  double recall = kNone;              // records that are predicted positive among the positives
+  double f1 = kNone;                  // harmonic mean of the two; 0 without a true positive
+  double gauc = kNone, ndcg = kNone;  // GroupMetrics; not of a histogram
   bool operator==(const RankingMetrics&) const = default;
 };
 
@@ -40,6 +41,8 @@ inline constexpr std::array kRankingMetrics = {
     RankingMetric{"precision", &RankingMetrics::precision},
     RankingMetric{"recall", &RankingMetrics::recall},
     RankingMetric{"f1", &RankingMetrics::f1},
+    RankingMetric{"gauc", &RankingMetrics::gauc},
+    RankingMetric{"ndcg", &RankingMetrics::ndcg},
 };
 
 /// Returns the entry of a name, or null. Higher values of all of them are better.

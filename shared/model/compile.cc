@@ -65,6 +65,9 @@ class Compiler final {
     if (job_.model.is_custom()) place_predictions();
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
+    for (const SliceSpec& slice : job_.eval.slices)
+      program_.slice_rows.push_back(uint32_t(slice.rows()));
+    program_.grouped = !job_.eval.group_by.empty();
     // In synchronous training the ps divides the sum of a step's gradients, and clips it. A replica
     // that trains alone divides and clips its own.
     if (!job_.train.replicas || job_.train.sync_every) program_.clip = job_.clip;

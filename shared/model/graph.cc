@@ -9,8 +9,10 @@
 #include "shared/model/clip.h"
 #include "shared/model/compile.h"
 #include "shared/model/execute.h"
+#include "shared/model/groups.h"
 #include "shared/model/losses.h"
 #include "shared/model/parallel.h"
+#include "shared/model/slices.h"
 #include "shared/model/workspace.h"
 
 namespace downpour::model {
@@ -108,7 +110,9 @@ class Step final {
     end_metrics(want_auc, metrics);
   }
 
-  void forward(std::vector<std::vector<float>>& predictions, BatchMetrics* metrics) {
+  void forward(std::vector<std::vector<float>>& predictions, BatchMetrics* metrics,
+               std::vector<OutputMetrics>* slices, std::vector<float>* grouped) {
+    slicing_ = slices != nullptr && metrics != nullptr && has_slices(program_, batch_);
     const size_t floats =
         metrics != nullptr ? program_.layout.floats.size() : program_.input_floats;
     check_batch(program_, batch_, floats);
@@ -131,6 +135,12 @@ class Step final {
       });
     });
     if (metrics != nullptr) end_metrics(true, *metrics);
+    if (slicing_) end_slices(*slices);
+    if (grouped == nullptr || metrics == nullptr || !has_groups(program_, batch_)) return;
+    std::vector<const float*> logits;
+    for (size_t o = 0; o < program_.outputs.size(); ++o)
+      logits.push_back(ranks(o) ? workspace_.ranked[o].data() : nullptr);
+    add_groups(program_, batch_, logits, *grouped);
   }
 
  private:
@@ -230,10 +240,22 @@ class Step final {
     loss.sums = &workspace_.slots[slot].sums[o];
     loss.class_counts = workspace_.slots[slot].class_counts[o];
     loss_and_gradient(output.loss, loss);
+    if (slicing_)
+      add_slices(program_, batch_, o, chunk.rows.begin, loss, workspace_.slots[slot].slices);
     if (float* ranked = workspace_.ranked[o].data(); ranked != nullptr && ranks(o)) {
       // With the offset, so that the histogram shows on which side of 0 a logit is.
       for (size_t r = 0; r < loss.rows; ++r)
         ranked[chunk.rows.begin + r] = loss.x.data[r * loss.x.stride] + loss.offset;
+    }
+  }
+
+  void end_slices(std::vector<OutputMetrics>& slices) {
+    slices.assign(slice_count(program_), {});
+    for (size_t s = 0; s < slots_; ++s)
+      for (size_t i = 0; i < slices.size(); ++i) slices[i].sums += workspace_.slots[s].slices[i];
+    for (size_t o = 0; o < program_.outputs.size(); ++o) {
+      if (!ranks(o) || batch_.records == 0) continue;
+      rank_slices(program_, batch_, o, workspace_.ranked[o].data(), workspace_.histogram, slices);
     }
   }
 
@@ -259,6 +281,7 @@ class Step final {
     for (size_t s = 0; s < slots_; ++s) {
       SlotSums& slot = workspace_.slots[s];
       slot.sums.assign(program_.outputs.size(), OutputSums{});
+      slot.slices.assign(slicing_ ? slice_count(program_) : 0, OutputSums{});
       slot.class_counts.resize(program_.outputs.size());
       for (size_t o = 0; o < program_.outputs.size(); ++o) {
         const bool classes = program_.outputs[o].loss == Loss::kSoftmax;
@@ -386,6 +409,7 @@ class Step final {
   size_t slots_;
   int threads_;
   bool ranking_ = false;
+  bool slicing_ = false;
   float* saved_ = nullptr;
 };
 
@@ -445,8 +469,10 @@ void Graph::finish_custom(const Batch& batch, std::span<const VariableView> vari
 
 void Graph::forward(const Batch& batch, std::span<const VariableView> variables,
                     Workspace& workspace, int threads, std::vector<std::vector<float>>& predictions,
-                    BatchMetrics* metrics) const {
-  Step(impl_->program, batch, variables, workspace, threads).forward(predictions, metrics);
+                    BatchMetrics* metrics, std::vector<OutputMetrics>* slices,
+                    std::vector<float>* grouped) const {
+  Step(impl_->program, batch, variables, workspace, threads)
+      .forward(predictions, metrics, slices, grouped);
 }
 
 }  // namespace downpour::model

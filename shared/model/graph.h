@@ -68,10 +68,14 @@ class Graph {
 
   /// Runs the forward pass only. `predictions[o]` gets [records, output_widths()[o]]: probabilities
   /// for logistic and softmax outputs, values for squared ones. `metrics` may be null (for
-  /// prediction); then targets are not read.
+  /// prediction); then targets are not read. `slices` gets the metrics of all outputs for each row
+  /// of eval.slices, if the batch has the columns of data::with_slices() and `metrics` is not null.
+  /// They have no class counts. `grouped` gets the records of add_groups() (groups.h), if the batch
+  /// has the columns of eval.group_by.
   void forward(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
-               int threads, std::vector<std::vector<float>>& predictions,
-               BatchMetrics* metrics) const;
+               int threads, std::vector<std::vector<float>>& predictions, BatchMetrics* metrics,
+               std::vector<OutputMetrics>* slices = nullptr,
+               std::vector<float>* grouped = nullptr) const;
 
  private:
   struct Impl;

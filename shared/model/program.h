@@ -171,6 +171,10 @@ struct Program {
   std::vector<Op> ops;  // in forward order
   std::vector<KeyedInput> keyed;
   std::vector<Output> outputs;
+  // The rows of each of eval.slices. An evaluation's batch has their columns after those of the
+  // layout.
+  std::vector<uint32_t> slice_rows;
+  bool grouped = false;  // eval.group_by: the batch then also has its two columns
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"
   bool raw = false;  // predictions are the values before the outputs' functions

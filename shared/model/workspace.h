@@ -26,6 +26,7 @@ struct Arena {
 struct SlotSums {
   std::vector<OutputSums> sums;
   std::vector<std::vector<uint64_t>> class_counts;
+  std::vector<OutputSums> slices;  // for each row of the slices: all outputs
 };
 
 class Workspace final {

@@ -100,6 +100,7 @@ struct EvalReport {
   Lease lease;
   ShardCounts counts;
   std::vector<OutputMetrics> outputs;
+  std::vector<OutputMetrics> slices;  // for each row of each of eval.slices: all outputs
   bool operator==(const EvalReport&) const = default;
 };
 /// Worker -> chief: predictions of one batch. Payload: a values frame of [records, width] float32

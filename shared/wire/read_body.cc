@@ -255,6 +255,7 @@ void read(schema::EvalReport::Reader in, EvalReport& out, Checks& checks) {
   read(in.getLease(), out.lease, checks);
   if (in.hasCounts()) read(in.getCounts(), out.counts);
   read(in.getOutputs(), out.outputs, checks);
+  read(in.getSlices(), out.slices, checks);
 }
 
 void read(schema::PredictReport::Reader in, PredictReport& out, Checks& checks) {

@@ -223,6 +223,9 @@ void write(const EvalReport& in, schema::EvalReport::Builder out) {
   write_list(
       in.outputs, [&](uint32_t n) { return out.initOutputs(n); },
       [](const OutputMetrics& metrics, auto to) { write(metrics, to); });
+  write_list(
+      in.slices, [&](uint32_t n) { return out.initSlices(n); },
+      [](const OutputMetrics& metrics, auto to) { write(metrics, to); });
 }
 
 void write(const PredictReport& in, schema::PredictReport::Builder out) {

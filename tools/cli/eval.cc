@@ -12,6 +12,7 @@
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/formats.h"
+#include "shared/job/validate_slices.h"
 #include "shared/model/graph.h"
 #include "tools/cli/importance.h"
 #include "tools/cli/prediction_writer.h"
@@ -30,6 +31,7 @@ struct EvalFlags {
   PredictionForm form;
   bool allow_exec = false;
   bool skip_unknown_labels = false;
+  std::vector<std::string> slices;
 };
 
 // Returns the run folder that the user named, directly or through its job file.
@@ -94,6 +96,11 @@ Result<Job> eval_job(const EvalFlags& flags) {
   };
   number(flags.common.threads, job.cluster.threads);
   if (flags.skip_unknown_labels) job.eval.unknown_labels = "skip";
+  if (!flags.slices.empty()) {
+    job.eval.slices.clear();
+    for (const std::string& field : flags.slices) job.eval.slices.push_back({.field = field});
+    DP_TRY_VOID(check_slices(job));
+  }
   job.eval.raw_predictions = job.eval.raw_predictions || flags.form.raw;
   if (const std::string program = program_of(job); !program.empty() && !flags.allow_exec) {
     return Error{ErrorCode::kPermission,
@@ -201,7 +208,12 @@ void add_eval(CLI::App& app, int& status) {
   add_output_flags(*verb, flags->common);
   verb->add_flag("--skip-unknown-labels", flags->skip_unknown_labels,
                  "Leave out records whose label is none of the classes");
-  verb->footer("Example:\n  downpour eval runs/a9a --data a9a.t");
+  verb->add_option("--slice", flags->slices,
+                   "Fields by whose values the metrics are also shown (eval.slices)")
+      ->default_str("");
+  verb->footer(
+      "Examples:\n  downpour eval runs/a9a --data a9a.t\n"
+      "  downpour eval runs/adult --data adult.test.csv --slice sex --slice education");
   verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kEval); });
 }
 

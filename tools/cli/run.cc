@@ -17,6 +17,7 @@
 #include "chief/runtime/report_text.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
+#include "chief/runtime/slices.h"
 #include "chief/runtime/warm_start.h"
 #include "ps/runtime/ps_node.h"
 #include "shared/base/error_text.h"
@@ -211,6 +212,10 @@ int run_job(RunRequest request) {
     if (auto learned = chief::learn_statistics(*plan, request.fresh); !learned)
       return fail(learned.error());
   }
+  if (request.mode != wire::Purpose::kPredict) {
+    if (auto chosen = chief::choose_slices(*plan, request.mode); !chosen)
+      return fail(chosen.error());
+  }
   PosixStorage storage;
   const PosixClock clock;
   if (request.mode == wire::Purpose::kTrain && !request.lock.held()) {
@@ -240,7 +245,7 @@ int run_job(RunRequest request) {
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
-  chief::Console console(request.console, job);
+  chief::Console console(request.console, plan->job);
   for (const std::string& notice : notices)
     console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
   notices.clear();

@@ -9,6 +9,7 @@
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/learn.h"
 #include "chief/runtime/run_setup.h"
+#include "chief/runtime/slices.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
 #include "tools/embedded/roles.h"
@@ -124,6 +125,7 @@ Result<Trained> train(const TrainingRequest& request) {
   DP_TRY(std::string note, chief::check_labels(chosen.job));
   if (!note.empty()) warnings.push_back(std::move(note));
   DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
+  DP_TRY_VOID(chief::choose_slices(plan, wire::Purpose::kTrain));
   MemoryStorage storage;
   if (const std::string& from = chosen.job.train.warm_start.run; !from.empty()) {
     PosixStorage disk;

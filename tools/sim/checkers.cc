@@ -424,6 +424,14 @@ void Checkers::check_metrics(const chief::EpochAccount& epoch) {
   }
 }
 
+/// Returns the sums of an output over the rows of the slices, which are of one field.
+static OutputSums sum_of_slices(const chief::Evaluation& evaluation, size_t output) {
+  OutputSums sum;
+  for (size_t i = output; i < evaluation.slices.size(); i += evaluation.outputs.size())
+    sum += evaluation.slices[i].sums;
+  return sum;
+}
+
 void Checkers::check_evaluations(const chief::JobSummary& summary) {
   const std::vector<OutputSums>& expected = oracle_->evaluation();
   if (expected.empty()) return;
@@ -431,6 +439,10 @@ void Checkers::check_evaluations(const chief::JobSummary& summary) {
   for (const chief::Evaluation& evaluation : summary.evaluations) {
     for (size_t o = 0; o < expected.size(); ++o) {
       const bool there = o < evaluation.outputs.size();
+      if (there && !evaluation.slices.empty() &&
+          !same_sums(sum_of_slices(evaluation, o), expected[o]))
+        return world_.violated(str("I2: the slices of evaluation ", evaluation.id,
+                                   " do not add up to its sums of output ", o));
       if (there && same_sums(evaluation.outputs[o].sums, expected[o])) continue;
       return world_.violated(
           str("I2: evaluation ", evaluation.id, " after ", evaluation.epochs_trained,

@@ -97,7 +97,8 @@ Result<Job> make_model_job(const JobSize& size) {
       size,
       {.name = "model",
        .format = "jsonl",
-       .model = kSparseDenseModel + str("[eval]\nsource = \"", eval, "\"\nmetrics = [\"rmse\"]\n"),
+       .model = kSparseDenseModel +
+                str("[eval]\nsource = \"", eval, "\"\nmetrics = [\"rmse\"]\nslices = [\"item\"]\n"),
        .checkpoint_steps = 12,  // after most losses of a ps there are rows and slots to restore
        .records = [](uint64_t begin, uint64_t end) { return records(begin, end, kTrainSalt); }});
 }

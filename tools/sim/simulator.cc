@@ -5,6 +5,7 @@
 #include <map>
 
 #include "chief/runtime/learn.h"
+#include "chief/runtime/slices.h"
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/job/job_file.h"
@@ -71,6 +72,7 @@ Result<Simulator> Simulator::make(SimulatorOptions options) {
   const auto plan_of = [](const Job& job) -> Result<std::unique_ptr<chief::RunPlan>> {
     DP_TRY(chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
     DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
+    DP_TRY_VOID(chief::choose_slices(plan, wire::Purpose::kTrain));
     return std::make_unique<chief::RunPlan>(std::move(plan));
   };
   DP_TRY(simulator.plan_, plan_of(options.job));

@@ -46,6 +46,7 @@ struct Computed {
   std::string not_finite;  // the loss or gradient that is not finite; empty: none (train)
   std::vector<Bytes> gradients;
   std::vector<OutputMetrics> metrics;
+  std::vector<OutputMetrics> slices;  // eval
   Bytes predictions;
 };
 

@@ -134,10 +134,12 @@ Leases::Shard* Leases::finish_if_done(ShardId id, wire::Purpose purpose, WorkerE
   }
   if (purpose == wire::Purpose::kEval) {
     limit_buckets(shard.metrics);
-    session_.report(
-        wire::EvalReport{
-            .lease = shard.lease, .counts = shard.end->counts, .outputs = std::move(shard.metrics)},
-        fx);
+    limit_buckets(shard.slices, kSliceBucketsMax);
+    session_.report(wire::EvalReport{.lease = shard.lease,
+                                     .counts = shard.end->counts,
+                                     .outputs = std::move(shard.metrics),
+                                     .slices = std::move(shard.slices)},
+                    fx);
   } else {
     session_.report(wire::PredictReport{.lease = shard.lease,
                                         .batch = shard.end->counts.batches,

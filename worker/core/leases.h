@@ -34,7 +34,7 @@ class Leases {
     bool end_sent = false;
     uint64_t bytes_done = 0;
     int64_t progress_at_ns = 0;
-    std::vector<OutputMetrics> metrics;  // eval
+    std::vector<OutputMetrics> metrics, slices;  // eval
   };
 
   /// Keeps the references.

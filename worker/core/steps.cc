@@ -430,7 +430,9 @@ void Steps::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) 
   }
   if (slot->lease.purpose == wire::Purpose::kEval) {
     merge_outputs(shard->metrics, computed.metrics);
-  } else {
+    merge_outputs(shard->slices, computed.slices);
+  }
+  if (slot->lease.purpose == wire::Purpose::kPredict || !computed.predictions.empty()) {
     session_.report(wire::PredictReport{.lease = slot->lease,
                                         .batch = slot->batch_id.batch,
                                         .records = slot->batch->batch.records},

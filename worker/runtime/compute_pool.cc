@@ -67,15 +67,13 @@ void predict(const model::Graph& graph, const PreparedBatch& prepared,
              const std::vector<model::VariableView>& views, StepScratch& scratch, int threads,
              Computed& computed) {
   std::vector<std::vector<float>> predictions;
+  std::vector<float> all;  // for the chief: predictions, or of an evaluation those with groups
   const bool eval = prepared.lease.purpose == wire::Purpose::kEval;
   graph.forward(prepared.batch, views, *scratch.workspace, threads, predictions,
-                eval ? &computed.metrics : nullptr);
-  if (!eval) {
-    std::vector<float> all;
-    for (const std::vector<float>& output : predictions)
-      all.insert(all.end(), output.begin(), output.end());
-    computed.predictions = Bytes::of(std::move(all));
-  }
+                eval ? &computed.metrics : nullptr, &computed.slices, &all);
+  for (const std::vector<float>& output : predictions)
+    if (!eval) all.insert(all.end(), output.begin(), output.end());
+  if (!all.empty()) computed.predictions = Bytes::of(std::move(all));
 }
 
 }  // namespace

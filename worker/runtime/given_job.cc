@@ -4,6 +4,7 @@
 
 #include "shared/base/str.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/data/reading/slice_plan.h"
 #include "shared/job/job_file.h"
 #include "shared/job/resume.h"
 #include "shared/plan/range_limits.h"
@@ -44,6 +45,8 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, eval_bytes);
   }
   readers.predict = data::for_prediction(*readers.eval, job.model.outputs);
+  DP_TRY(readers.eval, data::with_slices(readers.eval, job.eval.slices));
+  DP_TRY(readers.eval, data::with_groups(readers.eval, job.eval.group_by));
   return given;
 }
 

@@ -1,6 +1,7 @@
 #include "chief/core/run/history.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "chief/core/run/selection.h"
@@ -75,6 +76,13 @@ void History::add(Evaluation evaluation) {
     for (OutputMetrics& output : evaluations_.back().outputs) output.auc.clear();
   }
   evaluations_.push_back(std::move(evaluation));
+  size_t rows = 0;
+  for (Evaluation& earlier : std::views::reverse(evaluations_)) {
+    rows += earlier.slices.size();
+    if (rows <= kSliceRowsKept) continue;
+    earlier.slices.clear();
+    earlier.slice_rankings.clear();
+  }
 }
 
 bool History::drop_partial() {

@@ -165,6 +165,8 @@ void Lifecycle::on_eval_report(Turn& turn, Member& member, wire::EvalReport&& re
 
 void Lifecycle::on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report,
                                   Bytes&& values) {
+  if (report.lease.purpose == wire::Purpose::kEval && phases_.working())
+    return handle(turn, leasing_.on_grouped(turn, member, report, std::move(values)));
   if (phases_.current() != Phase::kPredicting) return;
   handle(turn, leasing_.on_predicted(turn, member, std::move(report), std::move(values)));
 }

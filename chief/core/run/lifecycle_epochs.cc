@@ -126,7 +126,7 @@ void Lifecycle::begin_evaluation(Turn& turn) {
 }
 
 void Lifecycle::end_evaluation(Turn& turn) {
-  Evaluation evaluation = evaluation_.finish(turn.now_ns());
+  Evaluation evaluation = evaluation_.finish(config_.job, turn.now_ns());
   turn.log(turn.event("evaluated")
                .add("evaluation", evaluation.id)
                .add("epochs", evaluation.epochs_trained)

@@ -241,19 +241,29 @@ WorkEvent Leasing::on_evaluated(Turn& turn, Member& member, wire::EvalReport&& r
   if (!table_.covers(report.lease)) return {};
   const uint32_t shard = report.lease.shard.shard;
   if (table_.entry(shard).state == ShardState::kEnded) return {};  // the first report counts
-  // A shard without a record to evaluate (all filtered, or none held out) has no outputs.
-  const bool nothing = report.counts.applied == 0 && report.outputs.empty();
-  if (!nothing && report.outputs.size() != config_.job.model.outputs.size()) {
+  if (const std::string wrong = wrong_report(config_.job, report); !wrong.empty()) {
     if (!table_.holds(member.incarnation(), report.lease)) return {};
-    return count_failure(turn, member,
-                         Error{ErrorCode::kMalformed, str("it reported ", report.outputs.size(),
-                                                          " outputs, but the model has ",
-                                                          config_.job.model.outputs.size())},
-                         shard, 0);
+    return count_failure(turn, member, Error{ErrorCode::kMalformed, wrong}, shard, 0);
+  }
+  if (!evaluation_.has_groups(config_.job, report)) {  // a report was lost
+    revoke(turn, shard, member.incarnation());
+    return {};
   }
   const wire::ShardCounts counts = report.counts;
   evaluation_.take(shard, std::move(report));
   return end_shard(turn, member, shard, counts);
+}
+
+WorkEvent Leasing::on_grouped(Turn& turn, Member& member, const wire::PredictReport& report,
+                              Bytes&& values) {
+  if (!table_.covers(report.lease)) return {};
+  const uint32_t shard = report.lease.shard.shard;
+  const bool holds = table_.holds(member.incarnation(), report.lease);
+  if (holds) table_.renew(turn.now_ns(), shard, member.incarnation(), report.batch + 1, 0);
+  if (evaluation_.take_groups(config_.job, report, std::move(values)) || !holds) return {};
+  return count_failure(turn, member,
+                       Error{ErrorCode::kMalformed, "its records with groups do not fit the job"},
+                       shard, report.batch);
 }
 
 WorkEvent Leasing::on_predicted(Turn& turn, Member& member, wire::PredictReport&& report,

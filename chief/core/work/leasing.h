@@ -61,6 +61,8 @@ class Leasing {
   /// Handle the report of an evaluation or prediction. A report of a lease that is not of the
   /// current pass is ignored.
   WorkEvent on_evaluated(Turn& turn, Member& member, wire::EvalReport&& report);
+  WorkEvent on_grouped(Turn& turn, Member& member, const wire::PredictReport& report,
+                       Bytes&& values);
   WorkEvent on_predicted(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
 
   /// First step when a member is silent, replaced or gone; release_all() must follow, unless the

@@ -25,6 +25,10 @@ struct TargetRule {
   TargetKind kind = TargetKind::kAny;
   uint32_t classes = 0;
   bool any_text = false;  // a text that is none of the field's classes reads as 0
+  bool by_text = false;   // a number of a format without texts reads as its decimal text
+  // 1, 2: reads as the first or second 24 bits of the hash of the text, which a float holds
+  // exactly.
+  uint32_t hash_part = 0;
   std::shared_ptr<TextCounter> counter = {};  // if set, reads all texts as 0, and counts them
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "shared/base/hash.h"
+#include "shared/base/number_text.h"
 #include "shared/data/records/delimited.h"
 #include "shared/data/values/number.h"
 
@@ -56,6 +57,8 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
   if (rule != nullptr) {
     field.is_target_ = true;
     field.any_text_ = rule->any_text;
+    field.by_text_ = rule->by_text && field.label_ != nullptr;
+    field.hash_part_ = rule->hash_part;
     field.target_ = rule->kind;
     field.classes_ = rule->classes;
   }
@@ -181,6 +184,11 @@ bool FloatField::convert_any_value(double value, float* to, Fault& fault) const 
     *to = *fallback_;
     return true;
   }
+  if (by_text_) {
+    const std::string text = double(narrow) == value ? number_text(narrow) : number_text(value);
+    *to = number_of(text).value_or(0);
+    return true;
+  }
   if (!std::isfinite(narrow)) {
     refuse("is not a finite number", {}, kFixRecord, fault);
   } else if (integer_ && value != std::floor(value)) {  // checked before the value is rounded
@@ -192,6 +200,11 @@ bool FloatField::convert_any_value(double value, float* to, Fault& fault) const 
   return false;
 }
 
+std::optional<float> FloatField::number_of(std::string_view text) const {
+  if (hash_part_ == 0) return label_->number_of(text);
+  return float(hash_string(text) >> (24 * (hash_part_ - 1)) & 0xff'ffffU);
+}
+
 bool FloatField::convert_missing(float* to, Fault& fault) const {
   if (!fallback_) return refuse("is missing", "", is_target_ ? kFixRecord : kGiveDefault, fault);
   std::fill_n(to, width_, *fallback_);
@@ -201,7 +214,7 @@ bool FloatField::convert_missing(float* to, Fault& fault) const {
 bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
   if (missing_.matches(text)) return convert_missing(to, fault);
   if (label_ != nullptr) {
-    const auto value = label_->number_of(text);
+    const auto value = number_of(text);
     if (value || any_text_) return convert_number(value.value_or(0), text, to, fault);
     refuse("is none of the classes of its field", text, kGiveClass, fault);
     fault.unknown_label = true;

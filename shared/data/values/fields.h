@@ -129,6 +129,8 @@ class FloatField {
   FloatField() : missing_(DataSpec{}) {}
   bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
   bool convert_any_value(double value, float* to, Fault& fault) const;
+  /// Returns the number of a text, or nothing if it is none of the classes.
+  std::optional<float> number_of(std::string_view text) const;
   std::string name_;
   uint32_t width_ = 1;
   bool integer_ = false;
@@ -137,6 +139,8 @@ class FloatField {
   MissingMarks missing_;
   std::shared_ptr<const LabelTexts> label_;  // null: the values are numbers
   bool any_text_ = false;                    // an unknown text reads as 0
+  bool by_text_ = false;                     // a number reads as its decimal text
+  uint32_t hash_part_ = 0;                   // TargetRule
   NumberOps ops_;
   // Precomputed results for the values 0, 1, 2, ..., if the ops include a logarithm. Most counts
   // are small.

@@ -91,6 +91,7 @@ class Story {
     if (config_.job.train.steps > 0) config_.job.train.epochs = kEpochsMax;
     config_.job.eval.early_stop.patience = uint32_t(c.number("patience", 0));
     config_.job.eval.keep_best = c.has("keep_best");
+    if (c.has("groups")) config_.job.eval.group_by = "user";
     if (c.values.contains("plateau")) {
       config_.job.optimizer.schedule = {.type = ScheduleType::kPlateau,
                                         .factor = 0.5F,
@@ -181,6 +182,7 @@ class Story {
         std::holds_alternative<wire::Committed>(m.body) ||
         (std::holds_alternative<wire::ShardProgress>(m.body) && c.values.contains("view")))
       m.envelope.view = {uint32_t(c.number("term", 1)), uint32_t(c.number("view", UINT32_MAX))};
+    if (c.word(2) == "grouped") m.values = Bytes::of(std::vector<float>(4 * c.number("records")));
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
     core_->on_message(now, peer, std::move(m), effects);
   }
@@ -383,8 +385,8 @@ class Story {
       if (!c.has("no_outputs")) report.outputs = {output};
       return report;
     }
-    REQUIRE(verb == "predict");
-    lease.purpose = wire::Purpose::kPredict;
+    REQUIRE((verb == "predict" || verb == "grouped"));
+    lease.purpose = verb == "grouped" ? wire::Purpose::kEval : wire::Purpose::kPredict;
     return wire::PredictReport{.lease = lease,
                                .batch = uint32_t(c.number("batch")),
                                .records = uint32_t(c.number("records")),

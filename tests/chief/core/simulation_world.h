@@ -39,6 +39,7 @@ class World {
     ChiefConfig config = small_config(shards_, ps_count_);
     config.job.train.epochs = epochs_ = uint32_t(1 + rng_.below(2));
     config.eval_files = {{.path = "/data/test.csv", .bytes = 300, .fingerprint = 2}};
+    config.job.eval.group_by = "user";
     config.attempts_max = 50;  // deaths do not prove that the data are bad here
     config.resend_ns = 200 * kMillisecond;
     config.heartbeat_ns = 500 * kMillisecond;
@@ -120,7 +121,10 @@ class World {
       CHECK(summary.epochs[epoch].shards >= shards_);
     }
     REQUIRE(summary.evaluations.size() == epochs_);
-    for (const Evaluation& e : summary.evaluations) CHECK(e.outputs[0].sums.weight == 1 + 2 + 4);
+    for (const Evaluation& e : summary.evaluations) {
+      CHECK(e.outputs[0].sums.weight == 1 + 2 + 4);
+      CHECK(e.rankings.at(0).gauc == 0.5);  // of the three records, each once
+    }
     CHECK(summary.epochs_sealed == epochs_);
     if (!ps_die_) CHECK(publications_ == epochs_);
   }
@@ -221,9 +225,12 @@ class World {
       }
     }
   }
-  void to_chief(PeerKey peer, wire::Body body, uint64_t request = 0, ViewId view = {}) {
+  void to_chief(PeerKey peer, wire::Body body, uint64_t request = 0, ViewId view = {},
+                const Bytes& values = {}) {
+    wire::Message message = message_of(std::move(body), request, view);
+    message.values = values;
     for (uint32_t n = copies(); n > 0; --n) {
-      after(delay(), [this, peer, m = message_of(body, request, view)] {
+      after(delay(), [this, peer, m = message] {
         deliver(
             [&](Effects& effects) { core_->on_message(now_, peer, wire::Message(m), effects); });
       });

@@ -38,7 +38,13 @@ TEST_CASE("the ranking metrics of an evaluation are read back from a manifest",
   Evaluation evaluation{.id = 3, .epochs_trained = 1};
   evaluation.outputs.resize(2);
   evaluation.rankings.resize(2);
-  evaluation.rankings[0] = {.auc = 0.9, .pr_auc = 0.8, .precision = 0.7, .recall = 0.6, .f1 = 0.5};
+  evaluation.rankings[0] = {.auc = 0.9,
+                            .pr_auc = 0.8,
+                            .precision = 0.7,
+                            .recall = 0.6,
+                            .f1 = 0.5,
+                            .gauc = 0.4,
+                            .ndcg = 0.3};
   const auto records = to_records({EpochAccount{}}, {evaluation});
   std::vector<EpochAccount> accounts;
   std::vector<Evaluation> evaluations;

@@ -153,7 +153,7 @@ class KeyCollector {
     visit(inner);
   }
   template <typename T, typename F>
-  void tables(const char* name, std::vector<T>& /*list*/, F&& visit) {
+  void tables(const char* name, std::vector<T>& /*list*/, F&& visit, const char* /*first*/ = {}) {
     KeyCollector inner(prefix_ + name + "[0].", keys_);
     T entry;
     visit(inner, entry);

@@ -63,6 +63,7 @@ TEST_CASE("ranking metrics are those of scikit-learn, also merged from three wor
     for (const OutputMetrics& metrics : {metrics_of(test, 0, 1), merged(test)}) {
       for (const RankingMetric& metric : kRankingMetrics) {
         CAPTURE(metric.name);
+        if (std::isnan(test.figures.*metric.value)) continue;  // of groups
         const MetricValue value = compute_metric(metric.name, metrics);
         CHECK(value.value == Approx(test.figures.*metric.value).epsilon(1e-12));
         CHECK(value.higher_is_better);

@@ -268,7 +268,8 @@ class RandomMessages {
       case Kind::kLeaseRevoked:
         return LeaseRevoked{lease()};
       case Kind::kEvalReport:
-        return EvalReport{lease(), counts(), list([&] { return metrics(); })};
+        return EvalReport{lease(), counts(), list([&] { return metrics(); }),
+                          list([&] { return metrics(); })};
       case Kind::kPredictReport:
         return PredictReport{lease(), number(), number(), coin(), counts()};
       case Kind::kStatusRequest:

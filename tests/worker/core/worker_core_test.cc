@@ -205,16 +205,29 @@ TEST_CASE(
     Computed computed{.slot = h.fx.computes.at(0).slot};
     computed.metrics.resize(1);
     computed.metrics[0].sums.weight = 10;
+    computed.slices.resize(2);
+    computed.slices[1].sums.weight = 7;
+    if (n == 1) computed.predictions = Bytes::of(std::vector<float>(4));  // records with groups
     h.fx.clear();
     h.core.on_computed(0, std::move(computed), h.fx);
     CHECK(h.sends_of<wire::Push>().empty());
+    CHECK(h.sends_of<wire::EvalReport>().empty());
+    const auto grouped = h.sends_of<wire::PredictReport>();
+    REQUIRE(grouped.size() == n);
+    if (n == 0) continue;
+    CHECK(std::get<wire::PredictReport>(grouped[0].message.body).batch == 1);
+    CHECK(std::get<wire::PredictReport>(grouped[0].message.body).lease == h.lease);
+    CHECK(grouped[0].message.values.size() == 16);
   }
   h.fx.clear();
   h.core.on_shard_end(
       0, {.shard_read = h.shard_read, .counts = {.batches = 2, .read = 20, .applied = 20}}, h.fx);
   const auto reports = h.sends_of<wire::EvalReport>();
   REQUIRE(reports.size() == 1);
-  CHECK(std::get<wire::EvalReport>(reports[0].message.body).outputs.at(0).sums.weight == 20);
+  const auto& report = std::get<wire::EvalReport>(reports[0].message.body);
+  CHECK(report.outputs.at(0).sums.weight == 20);
+  CHECK(report.slices.at(0).sums.weight == 0);
+  CHECK(report.slices.at(1).sums.weight == 14);
 }
 
 TEST_CASE("no answer is expected to requests of dropped batches", "[worker]") {

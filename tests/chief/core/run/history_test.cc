@@ -55,6 +55,21 @@ TEST_CASE("an epoch that is not whole any more takes what followed with it", "[c
   CHECK(history.evaluations()[0].epochs_trained == 1);
 }
 
+TEST_CASE("only the newest evaluations keep their slices", "[chief][core]") {
+  const ChiefConfig config = two_epochs();
+  History history(config);
+  for (uint32_t i = 0; i < 10; ++i) {
+    Evaluation evaluation{.id = i + 1, .epochs_trained = i + 1};
+    evaluation.slices.resize(kSliceRowsKept / 8);
+    evaluation.slice_rankings.resize(kSliceRowsKept / 8);
+    history.add(std::move(evaluation));
+  }
+  for (uint32_t i = 0; i < 10; ++i) {
+    CHECK(history.evaluations()[i].slices.empty() == (i < 2));
+    CHECK(history.evaluations()[i].slice_rankings.empty() == (i < 2));
+  }
+}
+
 TEST_CASE("a partial epoch counts as trained until it is dropped", "[chief][core]") {
   ChiefConfig config = two_epochs();
   config.job.train.steps = 13;
