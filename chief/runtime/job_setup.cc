@@ -50,8 +50,8 @@ void fill_from(const FileFacts& found, DataSpec& data) {
 /// Returns the loss of a preset.
 std::string loss_of(const ModelSpec& model) {
   if (!model.options.loss.empty()) return model.options.loss;
-  const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
-  return preset == kPresets.end() ? "" : preset->loss;
+  const PresetInfo* const preset = find_preset(model.preset);
+  return preset == nullptr ? "" : preset->loss;
 }
 
 /// Returns the targets and weights of a model that is not yet complete.
@@ -141,8 +141,8 @@ ModelSpec model_of(std::span<const Override> overrides) {
 /// Returns the loss that the user has decided; empty if the data decide it. A preset decides it if
 /// it has no option `loss`.
 std::string given_loss(const ModelSpec& model) {
-  const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
-  const bool open = preset == kPresets.end() || preset->has_loss;
+  const PresetInfo* const preset = find_preset(model.preset);
+  const bool open = preset == nullptr || preset->has_loss;
   return open ? model.options.loss : preset->loss;
 }
 
@@ -155,9 +155,11 @@ void drop_conflicts(std::span<const Override> overrides, const ModelSpec& given,
   };
   const bool other_type = sets("optimizer.type", [](const auto& type) { return type != "ftrl"; });
   const bool other_preset = !given.preset.empty() && given.preset != chosen.model.preset;
-  const auto preset = std::ranges::find(kPresets, given.preset, &PresetInfo::name);
-  if (other_preset && preset != kPresets.end()) {
+  const PresetInfo* const preset = find_preset(given.preset);
+  if (other_preset && preset != nullptr) {
     PresetOptions& options = chosen.model.options;
+    if (preset->has_classes && chosen.model.preset == "softmax_mlp")
+      options.loss = "softmax_cross_entropy", options.classes = options.units.back();
     if (!preset->has_units) options.units.clear();
     if (!preset->has_bins) options.bins = 0;
     if (!preset->has_loss) options.loss.clear();
@@ -262,6 +264,9 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
     if (info->is_regression()) facts.classes = 0;
     if (info->target == TargetType::kBinary) facts.classes = 2;
     if (model.options.classes > 0) facts.classes = model.options.classes;
+  } else if (const PresetInfo* const preset = find_preset(model.preset);
+             preset != nullptr && preset->classifies && facts.classes == 0) {
+    facts.classes = 2;
   }
   facts.path = is_object || is_memory ? path : fs::absolute(path, error).string();
   if (facts.records_estimated == 0 && is_object) {

@@ -197,7 +197,7 @@ std::string output_name(const DataSpec& data, const LossInfo& loss) {
 
 void set_output(const Job& job, const std::string& input, OutputSpec& output) {
   const PresetOptions& options = job.model.options;
-  output.loss = options.loss.empty() ? "logistic" : options.loss;
+  output.loss = options.loss.empty() ? find_preset(job.model.preset)->loss : options.loss;
   const LossInfo& loss = *find_loss(output.loss);  // the reader knows all names
   output.name = output_name(job.data, loss);
   output.input = input;
@@ -343,8 +343,8 @@ Result<void> check_options(const ModelSpec& model) {
     bool given;
     bool PresetInfo::*has;
   };
-  const auto preset = std::ranges::find(kPresets, model.preset, &PresetInfo::name);
-  DP_CHECK(preset != kPresets.end(), model.preset);
+  const PresetInfo* const preset = find_preset(model.preset);
+  DP_CHECK(preset != nullptr, model.preset);
   const bool softmax = options.loss == "softmax_cross_entropy";
   // A preset without a choice may be given the loss that it has.
   const bool own_loss = !preset->has_loss && options.loss == preset->loss;
@@ -365,6 +365,11 @@ Result<void> check_options(const ModelSpec& model) {
                  str("model.", option.name), str("remove it, or use ", others), "DP-2106"};
   }
   if (own_loss) return {};
+  const LossInfo* const loss = find_loss(options.loss);
+  if (preset->classifies && loss != nullptr && loss->is_regression()) {
+    return Error{ErrorCode::kConfig, str(model.preset, " can't have the loss ", options.loss),
+                 "model.loss", "use linear_regression or wide_deep to predict numbers", "DP-2106"};
+  }
   if (softmax && !preset->has_classes) {
     return Error{ErrorCode::kConfig, str(model.preset, " can't have the loss ", options.loss),
                  "model.loss", "use wide_deep", "DP-2106"};
@@ -424,10 +429,8 @@ Result<void> expand_preset(Job& job) {
       layer.activation = "relu";
       layer.dropout = options.dropout;
     }
-    const bool squared = model.preset == "linear_regression";
-    output.input = layer.name;
-    output.loss = softmax ? "softmax_cross_entropy" : squared ? "squared" : "logistic";
-    output.name = output_name(job.data, *find_loss(output.loss));
+    if (options.classes > 0 && !softmax) layer.units = {options.classes};
+    set_output(job, layer.name, output);
     model.layers.push_back(std::move(layer));
     if (!softmax) set_linear_optimizer(job);
   }

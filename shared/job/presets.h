@@ -2,6 +2,7 @@
 // shared/job/preset.cc expands them, and docs/job-file.md describes them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -20,6 +21,7 @@ struct PresetInfo {
   bool has_dropout = false;
   bool has_loss = false;
   bool has_classes = false;
+  bool classifies = false;  // has only losses whose target is binary or a class
 };
 
 /// A network over embeddings and numbers.
@@ -34,7 +36,8 @@ constexpr PresetInfo network(const char* name) {
 }
 
 inline constexpr std::array kPresets{
-    PresetInfo{.name = "logistic_regression"},
+    PresetInfo{
+        .name = "logistic_regression", .has_loss = true, .has_classes = true, .classifies = true},
     PresetInfo{.name = "linear_regression", .loss = "squared"},
     PresetInfo{.name = "softmax_mlp",
                .loss = "softmax_cross_entropy",
@@ -51,6 +54,12 @@ inline constexpr std::array kPresets{
                .has_dim = true,
                .has_dropout = true,
                .has_loss = true}};
+
+/// Returns the entry of a name, or null.
+constexpr const PresetInfo* find_preset(std::string_view name) {
+  const auto found = std::ranges::find(kPresets, name, &PresetInfo::name);
+  return found == kPresets.end() ? nullptr : &*found;
+}
 
 /// All names, and "" for a model of layers.
 inline constexpr auto kPresetNames = names_or_none(kPresets);

@@ -250,6 +250,35 @@ TEST_CASE("a data file that is sorted by a label of texts has all its classes", 
   CHECK(binary->loaded.job.data.find_field("kind")->positive == std::vector<std::string>{"fox"});
 }
 
+TEST_CASE("logistic_regression for a data file predicts as many classes as the target has",
+          "[chief]") {
+  const ScratchDir dir;
+  const std::vector<Override> linear = {{"model.preset", "logistic_regression", "--set"}};
+  const auto model_of = [&](const std::string& lines) {
+    const auto given = load_given_job(dir.write("data.csv", lines), linear);
+    INFO((given ? "" : given.error().what));
+    REQUIRE(given);
+    return given->loaded.job.model;
+  };
+  std::string kinds = "x,kind\n", numbers = "x,price\n";
+  for (int i = 0; i < 300; ++i) {
+    kinds += str(i % 97, i % 3 == 0 ? ",fox\n" : i % 3 == 1 ? ",horse\n" : ",mouse\n");
+    numbers += str(i % 97, ",0.", i, "\n");
+  }
+  CHECK(model_of(kinds).outputs[0].loss == "softmax_cross_entropy");
+  CHECK(model_of(kinds).layers[0].units == std::vector<uint32_t>{3});
+  CHECK(model_of(numbers).outputs[0].loss == "logistic");  // shares are good targets
+  // The default model of arrays is a perceptron, whose last width is the number of classes.
+  dir.write("x-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x01\x07", 9));
+  const std::string header("\0\0\x08\x03\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16);
+  const auto images =
+      load_given_job(dir.write("x-images-idx3-ubyte", header + std::string(784, '\x01')), linear);
+  INFO((images ? "" : images.error().what));
+  REQUIRE(images);
+  CHECK(images->loaded.job.model.outputs[0].loss == "softmax_cross_entropy");
+  CHECK(images->loaded.job.model.layers[0].units == std::vector<uint32_t>{10});
+}
+
 TEST_CASE("evaluation data with other labels are refused before training, or left out", "[chief]") {
   const ScratchDir dir;
   Job job;

@@ -245,6 +245,9 @@ TEST_CASE("a preset with the hinge loss predicts a margin", "[job][preset]") {
   CHECK(job.model.outputs[0].metrics == std::vector<std::string>{"auc", "accuracy", "loss"});
   CHECK(error_of(csv_job_with(hinge + ", scale = 2.0 }\n")).what ==
         "output `margin` has a scale, and its loss is hinge");
+  const Job linear = completed(small_job("model.loss = \"hinge\"\n"));
+  CHECK(linear.model.outputs[0].name == "margin");
+  CHECK(linear.optimizer.type == OptimizerType::kFtrl);
   const std::string layers =
       "model.layers = [{ name = \"l\", type = \"linear\", inputs = [\"age\"] }]\n"
       "model.outputs = [{ name = \"o\", input = \"l\", target = \"y\", loss = \"hinge\", "
@@ -256,6 +259,21 @@ TEST_CASE("a preset with the hinge loss predicts a margin", "[job][preset]") {
     CHECK(error.what.find(metric) != std::string::npos);
     CHECK(error.where.starts_with("/jobs/job.toml:3:"));
   }
+}
+
+TEST_CASE("logistic_regression has one linear unit for each class, and predicts no numbers",
+          "[job][preset]") {
+  const std::string softmax = "model.loss = \"softmax_cross_entropy\"\n";
+  const Job job = completed(small_job(softmax + "model.classes = 3\n"));
+  REQUIRE(job.model.layers.size() == 1);
+  CHECK(job.model.layers[0].type == "linear");
+  CHECK(job.model.layers[0].units == std::vector<uint32_t>{3});
+  CHECK(job.model.outputs[0].name == "class");
+  CHECK(job.model.outputs[0].metrics == std::vector<std::string>{"accuracy", "logloss"});
+  CHECK(error_of(small_job(softmax)).what == "logistic_regression needs the number of classes");
+  const Error error = error_of(small_job("model.loss = \"squared\"\n"));
+  CHECK(error.what == "logistic_regression can't have the loss squared");
+  CHECK(error.hint == "use linear_regression or wide_deep to predict numbers");
 }
 
 TEST_CASE("label smoothing reaches the output of a preset, and only losses of classes have it",
