@@ -197,6 +197,27 @@ TEST_CASE("training a data file without a job stops early, and eval uses the bes
   CHECK(finished.out.find("has not improved for 5 epochs") != std::string::npos);
 }
 
+TEST_CASE("the linear model for comparison is evaluated as `eval` says, also with classes",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string train = "x,kind\n", other = train;
+  const char* const kinds[] = {"fox", "horse", "mouse"};
+  for (int i = 0; i < 3000; ++i) {
+    train += std::to_string(i % 300) + "," + kinds[i % 300 / 100] + "\n";
+    other += std::to_string(i % 300) + "," + kinds[(i % 300 / 100 + 1) % 3] + "\n";
+  }
+  dir.write("other.csv", other);
+  const auto logloss = [&](const std::vector<std::string>& more) {
+    const Ended ended =
+        downpour(dir, with(with({"train", dir.write("kinds.csv", train), "--fresh"}, kJson), more));
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    return summary(ended)["linear_model"]["logloss"].get<double>();
+  };
+  CHECK(logloss({}) < 0.9);  // that of the best constant is 1.1
+  CHECK(logloss({"--set", "eval={ source = '" + (dir / "other.csv") + "' }"}) > 1.2);
+}
+
 TEST_CASE("a plateau reduces the learning rate, also after a stop, and then training ends",
           "[integration]") {
   const ScratchDir dir;

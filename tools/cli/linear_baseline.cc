@@ -1,7 +1,6 @@
 #include "tools/cli/linear_baseline.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -9,46 +8,80 @@
 
 #include "chief/runtime/report_text.h"
 #include "shared/env/clock.h"
+#include "shared/job/losses.h"
+#include "shared/job/preset.h"
+#include "shared/model/graph.h"
 #include "tools/embedded/training.h"
 
 namespace downpour::tools {
 namespace {
 
-/// Returns the linear preset for the losses of a model; null if there is none.
-const char* linear_preset(const ModelSpec& model) {
-  if (model.outputs.size() != 1 || model.preset.ends_with("_regression")) return nullptr;
-  const std::string& loss = model.outputs[0].loss;
-  return loss == "logistic"  ? "logistic_regression"
-         : loss == "squared" ? "linear_regression"
-                             : nullptr;
+constexpr uint32_t kEpochs = 40;  // early stopping or the time limit usually ends it before
+
+/// Returns the linear preset for a loss; null if there is none.
+const char* linear_preset(const LossInfo& loss) {
+  if (!loss.is_regression()) return "logistic_regression";
+  return loss.loss == Loss::kSquared ? "linear_regression" : nullptr;
 }
 
-/// Returns whether an override also fits the linear model.
-bool applies(const Override& override) {
-  const std::string& key = override.key;
-  const auto within = [&](const char* table) { return key.starts_with(table); };
-  return key == "seed" || key == "model.target" || key == "model.weights" ||
-         key == "model.inputs" || within("data.") || within("eval.source") ||
-         within("eval.holdout") || key == "eval.unknown_labels";
+/// Returns the fields that the layers of a model read.
+std::vector<std::string> read_fields(const Job& job) {
+  std::vector<std::string> read;
+  for (const FieldSpec& field : job.data.fields) {
+    const auto reads = [&](const LayerSpec& layer) {
+      return std::ranges::count(layer.inputs, field.name) > 0;
+    };
+    if (std::ranges::any_of(job.model.layers, reads)) read.push_back(field.name);
+  }
+  return read;
 }
 
 }  // namespace
 
-std::optional<chief::LinearBaseline> linear_baseline(const std::string& data, const Job& job,
-                                                     std::span<const Override> overrides,
-                                                     int64_t limit_ns,
-                                                     const std::function<bool()>& stop) {
-  const char* const preset = linear_preset(job.model);
-  if (preset == nullptr) return std::nullopt;
-  TrainingRequest request{.job = "", .data = data, .overrides = {}, .threads = job.cluster.threads};
-  std::error_code error;
-  request.folder = std::filesystem::current_path(error).string();
-  std::ranges::copy_if(overrides, std::back_inserter(request.overrides), applies);
-  request.overrides.push_back({"model.preset", preset, "the linear model"});
+std::optional<Job> linear_job(const Job& job) {
+  if (job.model.outputs.size() != 1 || job.model.layers.empty() ||
+      job.model.preset.ends_with("_regression"))
+    return std::nullopt;
+  const OutputSpec& output = job.model.outputs[0];
+  const LossInfo* const loss = find_loss(output.loss);
+  const char* const preset = loss == nullptr ? nullptr : linear_preset(*loss);
+  const auto graph = model::Graph::build(job);
+  if (preset == nullptr || !graph) return std::nullopt;
+  Job linear;
+  linear.name = job.name;
+  linear.base_dir = job.base_dir;
+  linear.seed = job.seed;
+  linear.data = job.data;
+  linear.eval.source = job.eval.source;
+  linear.eval.holdout = job.eval.holdout;
+  linear.eval.unknown_labels = job.eval.unknown_labels;
+  linear.eval.early_stop.patience = job.eval.early_stop.patience;
+  linear.cluster.threads = job.cluster.threads;
+  linear.train.epochs = std::max(job.train.epochs, kEpochs);
+  linear.train.batch_size = job.train.batch_size;
+  linear.train.quarantine = job.train.quarantine;
+  linear.model.preset = preset;
+  PresetOptions& options = linear.model.options;
+  options.inputs = read_fields(job);
+  options.target = output.target;
+  options.weights = output.weights;
+  options.offset = output.offset;
+  options.scale = output.scale;
+  options.loss = output.loss;
+  if (loss->target == TargetType::kClass) options.classes = (*graph)->output_widths()[0];
+  options.own_optimizer = options.own_reduction = true;
+  if (!complete_job(linear)) return std::nullopt;
+  return linear;
+}
 
-  const std::string metric = chief::loss_name(job.model.outputs[0]);
+std::optional<chief::LinearBaseline> linear_baseline(const Job& job, int64_t limit_ns,
+                                                     const std::function<bool()>& stop) {
   const PosixClock clock;
   const int64_t end_ns = clock.now_ns() + limit_ns;
+  const std::optional<Job> linear = linear_job(job);
+  if (!linear) return std::nullopt;
+  TrainingRequest request{.checked = &*linear, .threads = job.cluster.threads};
+  const std::string metric = chief::loss_name(job.model.outputs[0]);
   std::optional<chief::LinearBaseline> best;
   request.on_progress = [&](const TrainingProgress& progress) {
     std::istringstream lines(progress.history);

@@ -4,22 +4,21 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
-#include <string>
 
 #include "chief/runtime/report_summary.h"
 #include "shared/job/job.h"
-#include "shared/job/job_file.h"
 
 namespace downpour::tools {
 
-/// Trains a linear model of a data file in this process, for at most `limit_ns`, with the
-/// evaluation data and the seed of `job`. Returns its lowest evaluation loss. None if `job` has
-/// another loss than a linear preset, no evaluation data, or the time does not suffice for an
-/// epoch, or if `stop` returns true.
-std::optional<chief::LinearBaseline> linear_baseline(const std::string& data, const Job& job,
-                                                     std::span<const Override> overrides,
-                                                     int64_t limit_ns,
+/// Returns a complete job for a linear model of the same fields with the same loss, evaluation data
+/// and seed. `job` is complete, with its statistics learned, so that nothing remains to be learned
+/// from the data. None if `job` itself is linear, or has a loss without a linear preset.
+std::optional<Job> linear_job(const Job& job);
+
+/// Trains the linear_job() of a job in this process, for at most `limit_ns` and until `stop`
+/// returns true. Returns its lowest evaluation loss. None if there is no such job, no evaluation
+/// data, or the time does not suffice for an epoch, or if `stop` returns true.
+std::optional<chief::LinearBaseline> linear_baseline(const Job& job, int64_t limit_ns,
                                                      const std::function<bool()>& stop);
 
 }  // namespace downpour::tools

@@ -155,8 +155,8 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
 }
 
 /// Trains a linear model for comparison after a training, for a fifth of its time.
-std::optional<chief::LinearBaseline> compare(const RunRequest& request, const chief::Finish& finish,
-                                             chief::Console& console,
+std::optional<chief::LinearBaseline> compare(const RunRequest& request, const Job& job,
+                                             const chief::Finish& finish, chief::Console& console,
                                              const std::function<bool()>& stop) {
   constexpr int64_t kLeast = kSecond, kNoticed = 5 * kSecond;
   const chief::JobSummary& s = finish.summary;
@@ -168,7 +168,7 @@ std::optional<chief::LinearBaseline> compare(const RunRequest& request, const ch
                                str("trains a linear model for comparison, for at most ",
                                    chief::human_time(chief::seconds_of(limit_ns)))});
   }
-  return request.baseline(limit_ns, stop);
+  return request.baseline(job, limit_ns, stop);
 }
 
 }  // namespace
@@ -360,7 +360,8 @@ int run_job(RunRequest request) {
   cluster.expect_end();
   chief::Finish finish = chief.finish();
   finish.summary.restarts = cluster.restarts();
-  const auto linear = compare(request, finish, console, [&] { return signals.signal() != 0; });
+  const auto linear =
+      compare(request, plan->job, finish, console, [&] { return signals.signal() != 0; });
   console.finish(finish, {job.run_dir, request.command, linear});
   if (finish.error) report(located(*finish.error, request.origins), request.console);
   const int code = finish.code;

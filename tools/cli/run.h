@@ -20,8 +20,9 @@ struct RunRequest {
   Job job;          // complete
   Origins origins;  // for messages and --dry-run
   chief::GivenCommand command;
-  /// Trains a linear model for comparison, for at most `limit_ns`, unless `stop` returns true.
-  std::function<std::optional<chief::LinearBaseline>(int64_t limit_ns,
+  /// Trains a linear model for comparison with that of a job whose statistics are learned, for at
+  /// most `limit_ns`, unless `stop` returns true.
+  std::function<std::optional<chief::LinearBaseline>(const Job& job, int64_t limit_ns,
                                                      const std::function<bool()>& stop)>
       baseline;
   wire::Purpose mode = wire::Purpose::kTrain;

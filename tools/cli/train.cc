@@ -29,11 +29,7 @@ int train(const TrainFlags& flags) {
   if (!given) return report(given.error(), request.console);
   if (!given->sniffed.empty() && !request.console.quiet)
     std::fprintf(stderr, "data: %s\n", given->sniffed.c_str());
-  if (given->from_data_file) {
-    request.baseline = [&, job = given->loaded.job](int64_t limit_ns, const auto& stop) {
-      return linear_baseline(flags.job, job, *overrides, limit_ns, stop);
-    };
-  }
+  if (given->from_data_file) request.baseline = linear_baseline;
   request.job = std::move(given->loaded.job);
   request.origins = std::move(given->loaded.origins);
   request.lock = std::move(given->lock);

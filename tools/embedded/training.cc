@@ -26,7 +26,7 @@ struct ChosenJob {
 };
 
 /// Chooses or reads the job, and completes it from the data.
-Result<ChosenJob> job_of(const TrainingRequest& request) {
+Result<ChosenJob> complete_job_of(const TrainingRequest& request) {
   std::vector<Override> overrides = request.overrides;
   const auto set = [&](const char* key, const std::string& value) {
     overrides.push_back({key, value, "the caller"});
@@ -47,6 +47,18 @@ Result<ChosenJob> job_of(const TrainingRequest& request) {
   if (auto done = chief::complete_from_data(loaded.job, sniffed, /*fresh=*/true); !done)
     return located(std::move(done).error(), loaded.origins);
   out.job = std::move(loaded.job);
+  return out;
+}
+
+/// Returns the complete job, for one process.
+Result<ChosenJob> job_of(const TrainingRequest& request) {
+  ChosenJob out;
+  if (request.checked != nullptr) {
+    out.job = *request.checked;
+    out.job.run_dir = kRunFolder;
+  } else {
+    DP_TRY(out, complete_job_of(request));
+  }
   out.job.cluster.ps = out.job.cluster.workers = 1;
   out.job.cluster.input_workers = 0;
   out.job.cluster.ps_threads = 1;
@@ -122,8 +134,10 @@ Result<Trained> train(const TrainingRequest& request) {
   DP_TRY(ChosenJob chosen, job_of(request));
   DP_TRY(chief::RunPlan plan, chief::plan_run(chosen.job, wire::Purpose::kTrain));
   std::vector<std::string> warnings;
-  DP_TRY(std::string note, chief::check_labels(chosen.job));
-  if (!note.empty()) warnings.push_back(std::move(note));
+  if (request.checked == nullptr) {
+    DP_TRY(std::string note, chief::check_labels(chosen.job));
+    if (!note.empty()) warnings.push_back(std::move(note));
+  }
   DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
   DP_TRY_VOID(chief::choose_slices(plan, wire::Purpose::kTrain));
   MemoryStorage storage;

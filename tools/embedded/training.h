@@ -22,6 +22,8 @@ struct TrainingProgress {
 struct TrainingRequest {
   std::string job;   // the text of a job file; empty: a job is chosen for the data
   std::string data;  // source of the records, for example "memory:7"; empty: the job names it
+  // A complete job whose data are checked, in place of `job`, `data` and `overrides`.
+  const Job* checked = nullptr;
   std::vector<Override> overrides;
   std::string folder = "/";  // where relative paths of the job start
   uint32_t threads = 0;      // 0: as many as this process may use
