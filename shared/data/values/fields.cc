@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "shared/base/hash.h"
 #include "shared/base/number_text.h"
@@ -36,9 +37,28 @@ MissingMarks::MissingMarks(const DataSpec& data) : marks_(data.missing) {
   for (const std::string& mark : marks_) {
     nan_ |= mark == "nan" || mark == "NaN";
     lengths_ |= uint64_t(1) << std::min(mark.size(), kLongest);
-    float number = 0;
-    if (parse_float(mark.c_str(), number) != nullptr) numbers_.push_back(number);
+    if (const auto number = Number::parse(mark)) numbers_.push_back(*number);
   }
+}
+
+std::optional<MissingMarks::Number> MissingMarks::Number::parse(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  const auto parsed = [&](auto& value) {
+    const auto read = std::from_chars(text.data(), end, value);
+    return read.ec == std::errc() && read.ptr == end;
+  };
+  Number number;
+  int64_t whole = 0;
+  if (!parsed(number.wide) || !std::isfinite(number.wide)) return std::nullopt;
+  if (!parsed(number.narrow)) number.narrow = std::numeric_limits<float>::quiet_NaN();
+  if (parsed(whole)) number.whole = whole;
+  return number;
+}
+
+bool MissingMarks::matches_number(std::string_view text) const {
+  const auto number = are_numbers() ? Number::parse(text) : std::nullopt;
+  return number && (number->whole ? matches_number(*number->whole) : matches_number(number->wide));
 }
 
 bool MissingMarks::is_mark(std::string_view text) const {

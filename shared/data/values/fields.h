@@ -49,19 +49,35 @@ class MissingMarks {
   }
   /// Returns whether one of the marks is a number.
   bool are_numbers() const { return !numbers_.empty(); }
-  /// Returns whether a number of a format without texts equals one of the marks.
-  bool matches_number(float value) const {
-    return are_numbers() && std::find(numbers_.begin(), numbers_.end(), value) != numbers_.end();
+  /// Returns whether a number of a format without texts equals one of the marks, with the precision
+  /// that the number has.
+  template <typename T>
+  bool matches_number(T value) const {
+    return are_numbers() &&
+           std::ranges::any_of(numbers_, [&](const Number& mark) { return mark.is(value); });
   }
+  /// Does the same for the text of a number.
+  bool matches_number(std::string_view text) const;
   /// Returns whether a NaN of a binary format also means that a value is missing.
   bool matches_nan() const { return nan_; }
 
  private:
   static constexpr size_t kLongest = 63;
+  /// A number as float, as double and, if it is an integer of 64 bits, exactly.
+  struct Number {
+    float narrow = 0;
+    double wide = 0;
+    std::optional<int64_t> whole = {};
+
+    static std::optional<Number> parse(std::string_view text);
+    bool is(float value) const { return narrow == value; }
+    bool is(double value) const { return wide == value; }
+    bool is(int64_t value) const { return whole ? *whole == value : wide == double(value); }
+  };
   bool is_mark(std::string_view text) const;
 
   std::vector<std::string> marks_;
-  std::vector<float> numbers_;  // of the marks that are numbers
+  std::vector<Number> numbers_;  // of the marks that are numbers
   uint64_t lengths_ =
       1;  // bit n: some mark has length n; bit 0 is always set, because an empty text is missing
   bool nan_ = false;

@@ -138,10 +138,7 @@ class JsonFields {
   }
 
   bool is_mark(std::string_view token) const {
-    float number = 0;
-    return missing_->matches(token) ||
-           (missing_->are_numbers() && parse_float(token.data(), number) != nullptr &&
-            missing_->matches_number(number));
+    return missing_->matches(token) || missing_->matches_number(token);
   }
 
   /// Gives a text to all fields that read it, as a cell of a table.

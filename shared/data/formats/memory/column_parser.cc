@@ -100,7 +100,7 @@ bool take_number(const Wanted& wanted, uint64_t row, Columns& columns, Fault& fa
   if constexpr (std::is_floating_point_v<decltype(value)>) {
     if (std::isnan(value)) return wanted.field.read_missing(columns, fault);
   }
-  if (wanted.missing && wanted.missing->matches_number(float(value)))
+  if (wanted.missing && wanted.missing->matches_number(value))
     return wanted.field.read_missing(columns, fault);
   if (wanted.field.type() == FieldType::kString)
     return put_as_text(wanted.field, value, columns, fault);

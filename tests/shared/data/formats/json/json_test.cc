@@ -5,6 +5,7 @@
 #include "shared/base/rng.h"
 #include "shared/base/units.h"
 #include "shared/data/formats/sniff.h"
+#include "shared/data/values/fields.h"
 #include "tests/shared/data/support.h"
 #include "tests/support/memory_limit.h"
 
@@ -71,6 +72,18 @@ TEST_CASE("JSON lines: a name may contain a dot, and two fields may read one mem
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == std::vector<std::vector<float>>{{3}});
   CHECK(read.keys == std::vector<std::vector<std::vector<uint64_t>>>{{{3}}});
+}
+
+TEST_CASE("the text of a number is compared exactly with the numbers that mean missing values",
+          "[data]") {
+  DataSpec data;
+  data.missing = {"16777217", "-999", "9007199254740993", "+0.5", "2nd"};
+  const MissingMarks marks(data);
+  for (const std::string_view same :
+       {"16777217", "1.6777217e7", "-999.0", "9007199254740993", "0.5"})
+    CHECK(marks.matches_number(same));
+  for (const std::string_view other : {"16777216", "-999.5", "9007199254740992", "2", "nan", ""})
+    CHECK_FALSE(marks.matches_number(other));
 }
 
 TEST_CASE("JSON lines: a filter sees texts, numbers and missing values", "[data]") {

@@ -112,6 +112,29 @@ TEST_CASE("memory: NaN, a cleared bit and a negative index are missing values", 
   CHECK(batches[0].tables[0].keys.size() == 3);  // "bb", the default, "a"
 }
 
+TEST_CASE("memory: a number that means a missing value is compared with the column's precision",
+          "[data]") {
+  const std::vector<int64_t> integers = {16777216, 16777217, -9007199254740993, -9007199254740992};
+  const std::vector<double> doubles = {0.1, 16777217, 0.1F, 2};
+  const std::vector<float> floats = {0.1F, 16777216, 16777218, 2};
+  const SharedTable table(std::make_shared<MemoryTable>(
+      MemoryTable{4,
+                  {numbers("i", {'i', 8}, integers), numbers("d", {'f', 8}, doubles),
+                   numbers("f", {'f', 4}, floats)}}));
+  auto plan = table_plan(table, {{.name = "i", .fallback = "7"},
+                                 {.name = "d", .fallback = "7"},
+                                 {.name = "f", .fallback = "7"}});
+  plan->data.missing = {"16777217", "-9007199254740993", "0.1", "2nd"};
+  plan->batch_size = 4;
+  plan->layout.floats = {{"i", 1}, {"d", 1}, {"f", 1}};
+  const auto batches = read_table(plan).value();
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].floats[0].values == std::vector<float>{16777216, 7, 7, -0x1p53F});
+  CHECK(batches[0].floats[1].values == std::vector<float>{7, 7, 0.1F, 2});
+  // 16777217 is halfway between two floats, and rounds to the even one.
+  CHECK(batches[0].floats[2].values == std::vector<float>{7, 7, 16777218, 2});
+}
+
 TEST_CASE("memory: a number and its text have the same key as in a CSV file", "[data]") {
   const ScratchDir dir;
   auto csv = std::make_shared<ReadPlan>();
