@@ -331,7 +331,6 @@ Result<void> matrix_factorization(Job& job, const Inputs& inputs, OutputSpec& ou
                  "number of inputs",
                  "DP-2107"};
   }
-  if (job.model.options.loss.empty()) job.model.options.loss = "squared";
   return factorization_machine(job, inputs, output);
 }
 
