@@ -293,14 +293,14 @@ def test_labels_of_minus_one_and_one():
     assert (model.predict(frame) == 2 * y - 1).mean() > 0.9
 
 
-def test_a_preset_without_a_choice_of_losses_takes_its_own():
+def test_presets_take_losses_that_suit_them():
     rng = np.random.default_rng(1)
     X = rng.integers(0, 2, (1000, 300)).astype(np.uint8)
     three = X[:, 0].astype(int) + X[:, 1]
     assert (dp.Model(epochs=30).fit(X, np.array(["a", "b", "c"])[three]).predict_proba(X).shape) == (1000, 3)
     frame, y = colours(1000)
     assert dp.Model("logistic_regression", epochs=5).fit(frame, y == 1).predict(frame).dtype == bool
-    with pytest.raises(dp.DownpourError, match="does not have the option `loss`"):
+    with pytest.raises(dp.DownpourError, match="use linear_regression"):
         dp.Model("logistic_regression", task="regression").fit(frame, frame.x)
 
 
