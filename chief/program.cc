@@ -74,10 +74,11 @@ Result<int> run(const Flags& flags) {
         origin->second.from == override.origin)
       notes.push_back(str(override.key, " is ", override.value, ": the job does not set it"));
   }
-  DP_TRY(auto config,
-         chief::open_run(storage, plan,
-                         {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers},
-                         &notes));
+  DP_TRY(auto config, chief::open_run(storage, plan,
+                                      {.fresh = flags.fresh,
+                                       .ps_cores = cores,
+                                       .workers = std::max(1U, job.cluster.workers)},
+                                      &notes));
   DP_TRY(std::string warning, chief::restore_history(storage, job.run_dir, config));
   if (!warning.empty()) notes.push_back(std::move(warning));
 

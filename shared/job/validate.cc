@@ -101,10 +101,13 @@ Result<void> check_top(const Job& job) {
                  "cluster.ps", "use fewer ps, or start a new run with more `partitions`");
   }
   const ClusterSpec& cluster = job.cluster;
-  if (cluster.workers == 0 && (cluster.ps > 1 || cluster.input_workers > 0)) {
+  if (cluster.workers == 0 && !job.model.is_custom() &&
+      (cluster.ps > 1 || cluster.input_workers > 0)) {
     return wrong("`workers = 0` trains in one process, which has one ps and no input processes",
                  cluster.ps > 1 ? "cluster.ps" : "cluster.input_workers",
-                 "leave it out and set cluster.ps_threads, or set cluster.workers to 1 or more");
+                 cluster.ps > 1
+                     ? "set cluster.ps_threads instead, or set cluster.workers to 1 or more"
+                     : "leave it out, or set cluster.workers to 1 or more");
   }
   return {};
 }

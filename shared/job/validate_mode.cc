@@ -11,6 +11,10 @@ namespace {
 /// to all modes with replicas.
 Result<void> check_sync(const Job& job) {
   const TrainSpec& train = job.train;
+  if (*train.replicas == 0 && job.cluster.workers == 0) {
+    return wrong("`workers = 0` needs the number of replicas", "train.replicas",
+                 "for example train.replicas = 4; with workers, the default is their number");
+  }
   if (*train.replicas == 0) {
     return wrong("a step needs at least one replica", "train.replicas",
                  "set it to 1 or more; the default is cluster.workers");

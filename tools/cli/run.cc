@@ -25,6 +25,7 @@
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
+#include "shared/job/workers.h"
 #include "shared/transport/member_keys.h"
 #include "shared/transport/reactor.h"
 #include "tools/cli/dry_run.h"
@@ -76,18 +77,11 @@ struct Layout {
   uint32_t worker_threads = 1;  // per worker or input process
 };
 
-/// Returns the number of workers to start. Without worker processes (0 workers in the job), each
-/// replica has a worker of its own, as long as there are cores.
-uint32_t choose_workers(const Job& job, uint32_t cores) {
-  if (job.model.is_custom()) return 0;
-  if (job.cluster.workers > 0) return job.cluster.workers;
-  return uint32_t(std::min<uint64_t>(job.train.replicas.value_or(1), cores));
-}
-
 Layout choose_layout(const Job& job) {
   Layout layout;
   layout.cores_allowed = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
-  layout.workers = choose_workers(job, layout.cores_allowed);
+  // Programs of the user compute a model of variables.
+  layout.workers = job.model.is_custom() ? 0 : workers_of(job, layout.cores_allowed);
   const bool threads = job.cluster.workers == 0 || layout.workers == 1;
   layout.one_process =
       job.cluster.ps == 1 && layout.workers > 0 && threads && job.cluster.input_workers == 0;

@@ -7,6 +7,7 @@
 #include "shared/base/human.h"
 #include "shared/base/str.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/job/workers.h"
 
 namespace downpour::worker {
 namespace {
@@ -18,9 +19,8 @@ std::string temporary_folder() {
 }
 
 /// Number of workers or input processes of the job that read.
-uint32_t readers_of(const Job& job) {
-  if (job.cluster.workers == 0) return uint32_t(job.train.replicas.value_or(1));
-  return std::max({1U, job.cluster.workers, job.cluster.input_workers});
+uint32_t readers_of(const Job& job, const ProcessInfo& process) {
+  return std::max(workers_of(job, process.cpus), job.cluster.input_workers);
 }
 
 }  // namespace
@@ -37,12 +37,12 @@ InputMemory share_memory(const Job& job, const ProcessInfo& process) {
     out.shards_max = uint32_t(std::clamp<uint64_t>(rest / 2 / kWindowBytes, 1, 16));
     out.batch_bytes = std::max<uint64_t>(rest / 2, 1);
   } else if (in_memory) {
-    out.cache_bytes = process.memory() / 2 / readers_of(job);
+    out.cache_bytes = process.memory() / 2 / readers_of(job, process);
   }
   if (job.data.cache == Cache::kFile) {
     std::error_code none;
     const auto disk = std::filesystem::space(temporary_folder(), none);
-    out.cache_bytes = none ? 0 : disk.available / 2 / readers_of(job);
+    out.cache_bytes = none ? 0 : disk.available / 2 / readers_of(job, process);
   }
   return out;
 }

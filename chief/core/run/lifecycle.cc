@@ -47,12 +47,14 @@ void Lifecycle::start(Turn& turn) {
                     *config_.job.train.replicas,
                     " replicas take part; smaller shards help: data.shard_records"));
   }
-  const ClusterSpec& cluster = config_.job.cluster;
   if (step_commits_.enabled() && config_.joining.in_order && pass_.train_shards() > 1 &&
-      cluster.workers > 1 && cluster.input_workers == 0) {
+      config_.workers_expected > 1 && config_.job.cluster.input_workers == 0) {
+    const bool threads = config_.job.cluster.workers == 0;
     turn.notice(NoticeLevel::kWarning,
-                "the source can only be read from its start, so each worker reads all of it; with "
-                "an input process (--input-workers 1) it is read once");
+                str("the source can only be read from its start, so each worker reads all of it; "
+                    "with an input process (",
+                    threads ? str("--workers ", config_.workers_expected, " ") : "",
+                    "--input-workers 1) it is read once"));
   }
   if (pass_.no_input()) fail(turn, Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
 }

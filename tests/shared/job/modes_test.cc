@@ -54,7 +54,7 @@ TEST_CASE("a job without worker processes has one ps and no input processes", "[
   CHECK(ps.hint.find("cluster.ps_threads") != std::string::npos);
   CHECK(error_of(small_job("cluster = { workers = 0, input_workers = 1 }\n")).what == ps.what);
   CHECK(error_of(small_job("train.mode = \"sync\"\ncluster.workers = 0\n")).what ==
-        "a step needs at least one replica");
+        "`workers = 0` needs the number of replicas");
 }
 
 TEST_CASE("backups are read, printed and frozen within an epoch", "[job]") {
