@@ -178,8 +178,8 @@ std::vector<const StagedReplica*> Commits::replicas_of(const wire::Commit& commi
 void Commits::add_to_sum(uint32_t number) {
   const bool of_rows = config_.steps->divisor == StepDivisor::kRecordsOfRow;
   const StagedReplica* const staged = stage_.find(number);
-  const float weight = of_rows && staged != nullptr ? float(staged->records) : 0;
-  stage_.use_payloads(number, [&](const StagedPush& push) { sum_.add(push, weight); });
+  const float row_weight = of_rows && staged != nullptr ? float(staged->records) : 0;
+  stage_.use_payloads(number, [&](const StagedPush& push) { sum_.add(push, row_weight); });
 }
 
 /// Adds the parts of the step that are not in the sum yet, and divides the sum. Returns false if

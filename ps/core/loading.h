@@ -45,7 +45,8 @@ class Loading {
   /// `more` means that others follow.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images, bool more,
                  Turn& turn);
-  /// Removes from all requests the partitions that the newest view gives to another owner.
+  /// Removes from all requests the partitions that the newest view does not give to this core under
+  /// the request's generation.
   void on_view(const wire::View& view);
   /// Drops those of `parts` that the core owns.
   void release(const Bits& parts);
@@ -61,7 +62,7 @@ class Loading {
     bool markers_known = true;
     uint64_t plan_hash = 0;
     Bits parts;   // all requested partitions
-    Bits wanted;  // to be adopted: not held, and not given to another owner or request
+    Bits wanted;  // to be adopted: not held, and not taken away by a view or another request
     Bits has_image;
     Bits taken;  // those of `wanted` whose images were adopted so far
   };

@@ -34,11 +34,11 @@ void StepSum::begin() {
   }
 }
 
-void StepSum::add(const StagedPush& push, float weight) {
-  for (const StagedPush::Payload& payload : push.payloads) add(push, payload, weight);
+void StepSum::add(const StagedPush& push, float row_weight) {
+  for (const StagedPush::Payload& payload : push.payloads) add(push, payload, row_weight);
 }
 
-void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload, float weight) {
+void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload, float row_weight) {
   const uint8_t* keys = payload.keys.data();
   const uint8_t* gradients = payload.values.data();
   const uint32_t* rows = payload.rows.empty() ? nullptr : payload.rows.data();
@@ -54,9 +54,9 @@ void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload, fl
           contains(push.parts, partition_of(row_hash(section.table, key, spec.group), bits));
       const uint32_t row = rows == nullptr ? kNoRow : rows[i];
       places_.push_back(admitted ? place_of(section.table, key, row) : kNoPlace);
-      if (weight == 0 || !admitted) continue;
+      if (row_weight == 0 || !admitted) continue;
       table.divisors.resize(table.keys.size(), 0.0F);
-      table.divisors[places_.back()] += weight;
+      table.divisors[places_.back()] += row_weight;
     }
     for (size_t v = 0; v < spec.table_variables.size(); ++v) {
       for (uint32_t i = 0; i < section.keys; ++i) {
@@ -76,7 +76,7 @@ void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload, fl
 void StepSum::finish(double divisor, float clip_value) {
   const float factor = divisor > 0 ? float(1.0 / divisor) : 1.0F;
   for (uint32_t t = 0; t < tables_.size(); ++t) {
-    if (divisor == 0) divide_rows(TableId(t));
+    divide_rows(TableId(t));
     for (std::vector<float>& sums : tables_[t].values) {
       if (factor != 1.0F)
         for (float& sum : sums) sum *= factor;

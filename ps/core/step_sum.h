@@ -21,11 +21,10 @@ class StepSum {
 
   /// Begins a new sum.
   void begin();
-  /// Adds the gradients of a push. `weight`: is added to the divisor of each of its rows; 0: the
-  /// rows have none.
-  void add(const StagedPush& push, float weight);
-  /// Ends the sum. `divisor`: divides it; 0: each row is divided by its own divisor, if it has one.
-  /// `clip_value`: then limits the magnitude of each element; 0: no limit.
+  /// Adds the gradients of a push. `row_weight` is added to the divisor of each of its rows.
+  void add(const StagedPush& push, float row_weight);
+  /// Ends the sum: divides it by `divisor` (0: by nothing), and each row by its own divisor, if
+  /// that is above 0. `clip_value`: then limits the magnitude of each element; 0: no limit.
   void finish(double divisor, float clip_value);
 
   /// Returns the squared norms of the sum: by partition of `owned`, then by group. They do not
@@ -45,12 +44,12 @@ class StepSum {
     std::vector<uint64_t> keys;              // by place
     std::vector<uint32_t> rows;              // by place; kNoRow: look the key up
     std::vector<uint64_t> starts;            // dense tables: of each place, in the values
-    std::vector<float> divisors;             // by place; empty: the rows have none
+    std::vector<float> divisors;             // by place; empty: no row has one
     std::vector<std::vector<float>> values;  // by variable: the rows by place
     std::vector<float> joined;               // the values of all variables
     std::vector<wire::Section> sections;
   };
-  void add(const StagedPush& push, const StagedPush::Payload& payload, float weight);
+  void add(const StagedPush& push, const StagedPush::Payload& payload, float row_weight);
   void divide_rows(TableId id);
   uint32_t place_of(TableId id, uint64_t key, uint32_t row);
   uint64_t start_of(TableId id, size_t variable, uint32_t place) const;

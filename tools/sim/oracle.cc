@@ -328,6 +328,7 @@ bool agrees(float stored, double expected) {
 Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   const Job& job = plan.job;
   if (job.train.reduction != "sum") return wrong("gradients are means over a batch");
+  if (job.train.average != "all") return wrong("rows are means over the replicas that have them");
   const auto bits = uint32_t(__builtin_ctz(job.partitions));
   DP_TRY(const auto graph, model::Graph::build(job));
   DP_TRY(const worker::ReaderOptions options, reader_options(plan, *graph));
