@@ -309,9 +309,9 @@ class Model:
 
     def _classes_of_output(self) -> np.ndarray | None:
         output = self.description["outputs"][0]
-        if output["loss"] == "logistic":
-            return np.array([0, 1])
-        return np.arange(output["width"]) if output["loss"] == "softmax_cross_entropy" else None
+        if output["loss"] == "softmax_cross_entropy":
+            return np.arange(output["width"])
+        return np.array([0, 1]) if output["prediction"] != "value" and output["width"] == 1 else None
 
     @staticmethod
     def _free_name(name: str, table: Table) -> str:

@@ -103,6 +103,10 @@ def test_hinge_has_margins_and_no_probabilities():
     assert min(rises.values()) > 0.1
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(frame), predicted)
+    numbers = small(12, settings={"model.loss": "hinge"}).fit(frame, y)  # 0 and 1
+    np.testing.assert_array_equal(numbers.predict(frame), (predicted == "yes").astype(int))
+    with pytest.raises(RuntimeError, match="margins and no probabilities"):
+        numbers.predict_proba(frame)
 
 
 def test_array_of_numbers_is_not_copied_by_column():
