@@ -158,8 +158,12 @@ void drop_conflicts(std::span<const Override> overrides, const ModelSpec& given,
   const PresetInfo* const preset = find_preset(given.preset);
   if (other_preset && preset != nullptr) {
     PresetOptions& options = chosen.model.options;
-    if (preset->has_classes && chosen.model.preset == "softmax_mlp")
+    if (preset->has_classes && chosen.model.preset == "softmax_mlp") {
       options.loss = "softmax_cross_entropy", options.classes = options.units.back();
+      options.units.pop_back();  // the others are hidden layers
+    }
+    // The chosen preset's own loss fits the target.
+    if (options.loss.empty()) options.loss = find_preset(chosen.model.preset)->loss;
     if (!preset->has_units) options.units.clear();
     if (!preset->has_bins) options.bins = 0;
     if (!preset->has_loss) options.loss.clear();

@@ -277,6 +277,30 @@ TEST_CASE("logistic_regression for a data file predicts as many classes as the t
   REQUIRE(images);
   CHECK(images->loaded.job.model.outputs[0].loss == "softmax_cross_entropy");
   CHECK(images->loaded.job.model.layers[0].units == std::vector<uint32_t>{10});
+  const std::vector<Override> network = {{"model.preset", "wide_deep", "--set"}};
+  const auto deep = load_given_job(dir / "x-images-idx3-ubyte", network);
+  REQUIRE(deep);
+  const LayerSpec& tower = deep->loaded.job.model.layers[1];
+  CHECK(tower.type == "dense");
+  CHECK(tower.units == std::vector<uint32_t>{128, 10});
+}
+
+TEST_CASE("a preset with a loss of its own takes the one that fits the target of a data file",
+          "[chief]") {
+  const ScratchDir dir;
+  const std::vector<Override> factors = {{"model.preset", "matrix_factorization", "--set"}};
+  const auto loss_of = [&](const std::string& target, const std::vector<Override>& overrides) {
+    std::string lines = "user_id,item_id," + target + "\n";
+    for (int i = 0; i < 300; ++i)
+      lines += str(i % 40, ",", i % 23, ",", target == "clicked" ? str(i % 2) : str(i, ".5"), "\n");
+    const auto given = load_given_job(dir.write("data.csv", lines), overrides);
+    INFO((given ? "" : given.error().what));
+    REQUIRE(given);
+    return given->loaded.job.model.outputs[0].loss;
+  };
+  CHECK(loss_of("clicked", factors) == "logistic");
+  CHECK(loss_of("price", factors) == "squared");
+  CHECK(loss_of("clicked", {factors[0], {"model.loss", "squared", "--set"}}) == "squared");
 }
 
 TEST_CASE("evaluation data with other labels are refused before training, or left out", "[chief]") {
