@@ -162,12 +162,13 @@ float exponentials(const float* x, uint32_t width, float* out, float& max, uint3
   return sum;
 }
 
-/// Returns whether fewer than `k` of the classes are ahead of the label.
+/// Returns whether fewer than `k` of the classes are ahead of the label. A NaN is ahead of all, and
+/// a label whose score is NaN is behind all.
 bool is_in_top(const float* x, uint32_t width, uint32_t label, uint32_t k) {
   uint32_t ahead = 0;
   const float score = x[label];
-  for (uint32_t j = 0; j < label; ++j) ahead += x[j] >= score ? 1 : 0;
-  for (uint32_t j = label + 1; j < width; ++j) ahead += x[j] > score ? 1 : 0;
+  for (uint32_t j = 0; j < label; ++j) ahead += x[j] < score ? 0 : 1;
+  for (uint32_t j = label + 1; j < width; ++j) ahead += x[j] <= score ? 0 : 1;
   return ahead < k;
 }
 

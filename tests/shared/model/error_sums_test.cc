@@ -93,5 +93,16 @@ TEST_CASE("of equal scores the lower class is ahead, and an unknown class is in 
   }
 }
 
+TEST_CASE("a score that is no number is in no top, and ahead of others", "[model]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float target : {0.0F, 1.0F, 2.0F}) {
+    CAPTURE(target);
+    const Case all{"all", 3, {nan, nan, nan}, {target}, {1.0F}, {}};
+    CHECK(sums_of(all, Loss::kSoftmax, 2, 0, 1).in_top_k == 0);
+    const Case one{"one", 3, {3.0F, nan, 1.0F}, {target}, {1.0F}, {}};
+    CHECK(sums_of(one, Loss::kSoftmax, 2, 0, 1).in_top_k == (target == 0.0F ? 1 : 0));
+  }
+}
+
 }  // namespace
 }  // namespace downpour::model
