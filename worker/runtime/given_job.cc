@@ -54,7 +54,12 @@ std::string why_other(const Job& job, const std::string& text, const std::string
   const auto other = job_from_toml(text, base_dir);
   if (!other) return "a job that this process can't read";
   const auto differences = frozen_differences(job, *other, /*epoch_open=*/true);
-  if (differences.empty()) return {};
+  if (differences.empty()) {
+    // What is read for the metrics of slices and groups was decided with the first job.
+    if (other->eval.slices != job.eval.slices) return "a job with other `eval.slices`";
+    if (other->eval.group_by != job.eval.group_by) return "a job with another `eval.group_by`";
+    return {};
+  }
   return str("another job (`", differences[0].key, "` was ", differences[0].was, " and is ",
              differences[0].now, " now)");
 }

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "shared/base/units.h"
+#include "shared/job/job_file.h"
 #include "shared/plan/range_limits.h"
 
 namespace downpour::worker {
@@ -52,6 +53,21 @@ TEST_CASE("a Welcome whose job is nested too deeply is an error", "[worker]") {
   const auto given = take_job(welcome);
   REQUIRE_FALSE(given);
   CHECK(given.error().code == ErrorCode::kConfig);
+}
+
+TEST_CASE("a job with other slices or groups is another job, because readers were made for them",
+          "[worker]") {
+  const std::string text =
+      "data = { source = \"/f\", format = \"csv\", fields = { x = {}, land = {}, y = {} } }\n"
+      "model = { preset = \"logistic_regression\", inputs = [\"x\"], target = \"y\" }\n";
+  const auto job = job_from_toml(text, "/");
+  REQUIRE(job);
+  CHECK(why_other(*job, text, "/").empty());
+  CHECK(why_other(*job, text + "eval.keep_best = true\n", "/").empty());
+  CHECK(why_other(*job, text + "eval.group_by = \"land\"\n", "/") ==
+        "a job with another `eval.group_by`");
+  CHECK(why_other(*job, text + "eval.slices = [{ field = \"land\", values = [\"1\"] }]\n", "/") ==
+        "a job with other `eval.slices`");
 }
 
 }  // namespace
