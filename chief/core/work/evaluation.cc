@@ -20,7 +20,7 @@ std::string wrong_report(const Job& job, const wire::EvalReport& report) {
                job.model.outputs.size());
   }
   if (report.slices.size() == slice_count(job)) return "";
-  return str("it reported ", report.slices.size(), " outputs of slices, but the job has ",
+  return str("it reported ", report.slices.size(), " metrics of slice rows, but the job has ",
              slice_count(job));
 }
 
@@ -32,7 +32,8 @@ size_t group_width(const Job& job) { return 2 + 2 * job.model.outputs.size(); }
 }  // namespace
 
 bool EvaluationRun::take_groups(const Job& job, const wire::PredictReport& report, Bytes&& values) {
-  if (report.records == 0 || values.size() != report.records * group_width(job) * sizeof(float))
+  if (job.eval.group_by.empty() || report.records == 0 ||
+      values.size() != report.records * group_width(job) * sizeof(float))
     return false;
   const uint32_t shard = report.lease.shard.shard;
   if (grouped_in_all_ > kGroupRecordsMax) return true;
@@ -58,6 +59,7 @@ void EvaluationRun::rank_groups(const Job& job, Evaluation& evaluation) {
   const size_t width = group_width(job);
   for (size_t o = 0; o < evaluation.rankings.size() && !grouped_.empty(); ++o) {
     std::vector<GroupedRecord> records;
+    records.reserve(grouped_in_all_ / evaluation.rankings.size());
     for (const auto& [batch, values] : grouped_) {
       for (size_t at = 0; at + width <= values.size() / sizeof(float); at += width) {
         const float label = values.load<float>(at + 3 + 2 * o);
@@ -75,6 +77,7 @@ void EvaluationRun::rank_groups(const Job& job, Evaluation& evaluation) {
     evaluation.rankings[o].gauc = metrics.gauc;
     evaluation.rankings[o].ndcg = metrics.ndcg;
   }
+  grouped_.clear();
 }
 
 void EvaluationRun::take(uint32_t shard, wire::EvalReport&& report) {

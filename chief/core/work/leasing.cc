@@ -246,7 +246,8 @@ WorkEvent Leasing::on_evaluated(Turn& turn, Member& member, wire::EvalReport&& r
     return count_failure(turn, member, Error{ErrorCode::kMalformed, wrong}, shard, 0);
   }
   if (!evaluation_.has_groups(config_.job, report)) {  // a report was lost
-    revoke(turn, shard, member.incarnation());
+    if (table_.is_newest(member.incarnation(), report.lease))
+      revoke(turn, shard, member.incarnation());
     return {};
   }
   const wire::ShardCounts counts = report.counts;
@@ -261,9 +262,9 @@ WorkEvent Leasing::on_grouped(Turn& turn, Member& member, const wire::PredictRep
   const bool holds = table_.holds(member.incarnation(), report.lease);
   if (holds) table_.renew(turn.now_ns(), shard, member.incarnation(), report.batch + 1, 0);
   if (evaluation_.take_groups(config_.job, report, std::move(values)) || !holds) return {};
-  return count_failure(turn, member,
-                       Error{ErrorCode::kMalformed, "its records with groups do not fit the job"},
-                       shard, report.batch);
+  Error error{ErrorCode::kMalformed,
+              str("its ", report.records, " records with groups do not fit the job")};
+  return count_failure(turn, member, std::move(error), shard, report.batch);
 }
 
 WorkEvent Leasing::on_predicted(Turn& turn, Member& member, wire::PredictReport&& report,
