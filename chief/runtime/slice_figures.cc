@@ -45,7 +45,9 @@ void visit_rows(const Job& job, const Evaluation& evaluation, Visit visit) {
     for (size_t value = 1; value <= slice.rows(); ++value) {
       const bool others = value == slice.rows();  // row 0
       const Row row{evaluation, (first + (others ? 0 : value)) * outputs};
-      if (row.weight(0) > 0 && (others || value <= slice.values.size()))
+      bool weighs = false;  // outputs may have different weights
+      for (size_t o = 0; o < outputs; ++o) weighs = weighs || row.weight(o) > 0;
+      if (weighs && (others || value <= slice.values.size()))
         visit(slice, others ? nullptr : &slice.values[value - 1], row);
     }
     first += slice.rows();
