@@ -120,6 +120,10 @@ class FloatField {
       *to = float(value);
       return true;
     }
+    if (by_text_) {
+      *to = number_of(std::to_string(value)).value_or(0);
+      return true;
+    }
     return convert_any_value(double(value), to, fault);
   }
   /// Returns true if a caller may parse short texts with parse_short_float() and pass the number to
