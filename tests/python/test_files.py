@@ -238,6 +238,18 @@ def test_settings_and_the_job_decide_the_processes(tmp_path):
     assert both.summary["accounts"][0]["read"] == 4000
 
 
+def test_a_model_of_a_table_with_missing_numbers_predicts_lines_of_json(tmp_path):
+    frame = answers(2000)
+    frame["age"] = np.where(np.arange(2000) % 5 == 0, np.nan, np.arange(2000) % 60 + 0.5)
+    model = dp.Model(epochs=2).fit(frame, "answer")
+    model.save(tmp_path / "model")
+    x = frame.drop(columns="answer").head(50)
+    x.to_json(tmp_path / "x.jsonl", orient="records", lines=True)
+    subprocess.run([_programs.program("downpour"), "predict", tmp_path / "model", "--data", tmp_path / "x.jsonl", "--quiet",
+                    "--out", tmp_path / "p.npy"], check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "p.npy")[:, 0], model.predict_proba(x)[:, 1], atol=1e-6)
+
+
 def test_a_run_with_data_in_memory_continues(tmp_path):
     frame = answers(3000)
     frame["note"] = "two\nlines"

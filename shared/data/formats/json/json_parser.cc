@@ -194,7 +194,9 @@ class JsonFields {
     return json::kSuccess;
   }
   bool takes_text(const FieldWriter& writer) const {
-    return numbers_as_texts_ && writer.field().type() == FieldType::kString;
+    const TypedField& field = writer.field();
+    return field.type() == FieldType::kString &&
+           (numbers_as_texts_ || field.spec().positive == std::vector<std::string>{""});
   }
   /// Gives a number to a string field.
   template <typename Value>
