@@ -66,52 +66,54 @@ def same(lab):
                       f"others: {', '.join(other)}" if other else f"{lines:,} in {len(found)} runs")
 
 
-def _rate_of_async(lab, row_name, mode, replicas, batch, wanted):
-    """Trains both modes in turns, so that other load affects both. The medians of three turns count."""
+def _in_turns(lab, row_name, batch, *sides):
+    """Trains a job of JOBS with the flags of each side, three times in turns, so that other load affects all. Returns, for each
+    turn, the summary of each side."""
     train, _ = lab.synth(row_name, "train.tsv", 2_000_000 if lab.full else 1_000_000)
     lab.synth(row_name, "test.tsv", 100_000, 1)
     env = {"DOWNPOUR_SYNTH": str(train.parent)}
-    modes = [["--set", f"train.mode={mode}", "--set", f"train.replicas={replicas}"], ["--set", "train.mode=async"]]
-    turns = [[lab.train(row_name, JOBS[batch], "--ps", 2, "--workers", 2, *flags, env=env).summary() for flags in modes] for _ in range(3)]
+    return [[lab.train(row_name, JOBS[batch], "--ps", 2, "--workers", 2, *flags, env=env).summary() for flags in sides] for _ in range(3)]
+
+
+def _rate_and_auc(turns, title, other, rate_wanted, auc_wanted):
+    """The rate and the AUC of the first of two sides, against the second. The medians of the turns count."""
     rates = [[summary["records"] / summary["train_seconds"] for summary in turn] for turn in turns]
-    ours, asynchronous = (median(list(column)) for column in zip(*rates))
-    title = f"batch {batch}, {replicas} replicas"
-    yield at_least(f"{title}: examples/s, of async", median([a / b for a, b in rates]), wanted, " x",
-                   f"{figure(ours)} of {figure(asynchronous)}; medians of 3 turns")
+    first, second = (median(list(column)) for column in zip(*rates))
+    yield at_least(f"{title}examples/s, of {other}", median([a / b for a, b in rates]), rate_wanted, " x",
+                   f"{figure(first)} of {figure(second)}; medians of 3 turns")
     aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
-    yield at_least(f"{title}: AUC - AUC of async", aucs[0] - aucs[1], -0.002, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
+    yield at_least(f"{title}AUC - AUC of {other}", aucs[0] - aucs[1], auc_wanted, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
+
+
+def _mode(mode, replicas):
+    return ["--set", f"train.mode={mode}", "--set", f"train.replicas={replicas}"]
+
+
+ASYNC = ["--set", "train.mode=async"]
 
 
 @row(ROW_RATE, "Wide & Deep, 2 ps + 2 workers: the rate of synchronous training, of the asynchronous one")
 def rate(lab):
     for batch, wanted in ((512, 0.6), (4096, 0.8)):
         for replicas in (2, 4):
-            yield from _rate_of_async(lab, ROW_RATE, "sync", replicas, batch, wanted)
+            turns = _in_turns(lab, ROW_RATE, batch, _mode("sync", replicas), ASYNC)
+            yield from _rate_and_auc(turns, f"batch {batch}, {replicas} replicas: ", "async", wanted, -0.002)
 
 
 @row(ROW_MIXED, "Wide & Deep, 2 ps + 2 workers: the rate of mixed training, of the asynchronous one")
 def mixed_rate(lab):
     for batch, wanted in ((512, 0.6), (4096, 0.8)):
-        yield from _rate_of_async(lab, ROW_MIXED, "mixed", 2, batch, wanted)
+        turns = _in_turns(lab, ROW_MIXED, batch, _mode("mixed", 2), ASYNC)
+        yield from _rate_and_auc(turns, f"batch {batch}, 2 replicas: ", "async", wanted, -0.002)
 
 
 @row(ROW_LOCAL, "Wide & Deep, 2 ps + 2 workers, batches of 512: local training of 4 replicas against synchronous training")
 def local_bytes(lab):
-    """Compares bytes, because the rate depends on the network. The medians of three turns count."""
-    train, _ = lab.synth(ROW_LOCAL, "train.tsv", 2_000_000 if lab.full else 1_000_000)
-    lab.synth(ROW_LOCAL, "test.tsv", 100_000, 1)
-    env = {"DOWNPOUR_SYNTH": str(train.parent)}
-    turns = []
-    for _ in range(3):
-        turns.append([lab.train(ROW_LOCAL, JOBS[512], "--ps", 2, "--workers", 2, "--set", f"train.mode={mode}", "--set", "train.replicas=4",
-                                env=env).summary() for mode in ("local", "sync")])
+    """Compares bytes, because the rate depends on the network."""
+    turns = _in_turns(lab, ROW_LOCAL, 512, _mode("local", 4), _mode("sync", 4))
     sent = [median([(turn[i]["pulled_bytes"] + turn[i]["pushed_bytes"]) / turn[i]["records"] for turn in turns]) for i in range(2)]
     yield at_most("bytes pulled and pushed per example, of sync", sent[0] / sent[1], 0.5, " x", f"{figure(sent[0])} of {figure(sent[1])}")
-    rates = [[summary["records"] / summary["train_seconds"] for summary in turn] for turn in turns]
-    local, sync = (median(list(column)) for column in zip(*rates))
-    yield at_least("examples/s, of sync", median([a / b for a, b in rates]), 0.9, " x", f"{figure(local)} of {figure(sync)}; medians of 3 turns")
-    aucs = [median([outputs(turn[i])["auc"] for turn in turns]) for i in range(2)]
-    yield at_least("AUC - AUC of sync", aucs[0] - aucs[1], -0.02, note=f"{aucs[0]:.4f} - {aucs[1]:.4f}")
+    yield from _rate_and_auc(turns, "", "sync", 0.9, -0.02)
 
 
 STAGED_JOB = """
