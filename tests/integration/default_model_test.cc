@@ -184,8 +184,9 @@ TEST_CASE("matrix_factorization by its name alone finds the product of users and
           .wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
+  const Json summary = Json::parse(trained.out);
   double rmse = 10;
-  for (const Json& evaluation : Json::parse(trained.out)["evaluations"])
+  for (const Json& evaluation : summary["evaluations"])
     rmse = std::min(rmse, evaluation["outputs"].begin().value()["rmse"].get<double>());
   CHECK(rmse < 1.2 * kNoise);  // of the biases alone about 1.03
 }
