@@ -297,9 +297,9 @@ struct EvalReport {
   lease @0 :Lease;              # required
   counts @1 :ShardCounts;       # absent: zeros
   outputs @2 :List(OutputMetrics);
-  slices @3 :List(OutputMetrics);  # for each value of each of eval.slices, then its others: all outputs
+  slices @3 :List(OutputMetrics);  # for each of eval.slices: the others, then each value; each: all outputs
 }
-struct PredictReport {          # values frame: [records, width] floats for each output
+struct PredictReport {          # values: [records, width] for each output; groups: [records, 2 + 2 outputs]
   lease @0 :Lease;              # required
   batch @1 :UInt32;
   records @2 :UInt32;

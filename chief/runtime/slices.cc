@@ -62,7 +62,7 @@ Result<void> count_all(const EvaluationData& data,
   });
 }
 
-/// Returns the most frequent texts, except those that a job file can not hold and the empty one,
+/// Returns the most frequent texts, except those that a job file cannot hold and the empty one,
 /// which is a missing value.
 std::vector<std::string> most_frequent(const data::TextCounter& counter, size_t top) {
   std::vector<std::pair<std::string, uint64_t>> texts;
@@ -90,7 +90,7 @@ Result<void> choose_slices(RunPlan& run, wire::Purpose mode) {
   const SourceSpec& source = run.eval_files.empty() ? job.data.source : job.eval.source;
   if (source.is_program() || !job.data.program.empty()) {
     return Error{ErrorCode::kConfig,
-                 "a program makes the evaluation data, so the values of eval.slices can not be "
+                 "a program makes the evaluation data, so the values of eval.slices cannot be "
                  "counted before training",
                  "eval.slices", "list them: { field = \"country\", values = [\"de\", \"fr\"] }"};
   }

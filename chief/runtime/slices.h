@@ -10,7 +10,7 @@ namespace downpour::chief {
 /// evaluation data, and of equally frequent ones the first in the alphabet. Updates the plan's job.
 /// Reads the evaluation data once, with several threads; the result does not depend on their
 /// number. Does nothing for a training without evaluation data. Errors: those of reading; kConfig
-/// if the data come from a program, whose records can not be read before training; kBadData if a
+/// if the data come from a program, whose records cannot be read before training; kBadData if a
 /// field has more than 10,000 different values.
 Result<void> choose_slices(RunPlan& plan, wire::Purpose mode);
 

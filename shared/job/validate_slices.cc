@@ -73,7 +73,7 @@ Result<void> check_slice(const Job& job, const SliceSpec& slice, const std::stri
     return wrong(str("the value \"", *value, "\" is listed twice"), where + ".values",
                  "list each value once");
   if (contains(slice.values, "")) {
-    return wrong("an empty text means a missing value, which can not be a slice", where + ".values",
+    return wrong("an empty text means a missing value, which cannot be a slice", where + ".values",
                  "remove it: missing values count in the row of the others");
   }
   return {};

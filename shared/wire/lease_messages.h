@@ -100,11 +100,11 @@ struct EvalReport {
   Lease lease;
   ShardCounts counts;
   std::vector<OutputMetrics> outputs;
-  std::vector<OutputMetrics> slices;  // for each row of each of eval.slices: all outputs
+  std::vector<OutputMetrics> slices;  // of each of eval.slices: the others, then each value
   bool operator==(const EvalReport&) const = default;
 };
-/// Worker -> chief: predictions of one batch. Payload: a values frame of [records, width] float32
-/// for each output.
+/// Worker -> chief: predictions of one batch. Payload: values, [records, width] float32 for each
+/// output; in an evaluation, the records with their groups (model/groups.h).
 struct PredictReport {
   Lease lease;
   uint32_t batch = 0;

@@ -49,7 +49,7 @@ TEST_CASE("the most frequent values of the evaluation data become slices", "[chi
   CHECK(chosen(dir, "[{ field = \"city\", top = 2 }]") == Texts{"Rome", "Bergen"});
   CHECK(chosen(dir, "[{ field = \"city\", values = [\"Lima\"] }]") == Texts{"Lima"});
   CHECK(chosen(dir, "[\"city\"]", "").empty());  // no evaluation
-  // Values that a job file can not hold.
+  // Values that a job file cannot hold.
   dir.write("eval.csv", "1,2,a\xff\n1,2,b\n");
   CHECK(chosen(dir, "[\"city\"]") == Texts{"b"});
 }
@@ -64,7 +64,7 @@ TEST_CASE("with a holdout the values are those of the records held out", "[chief
   CHECK(values.size() < 80);
 }
 
-TEST_CASE("values that can not be counted must be listed", "[chief][slices]") {
+TEST_CASE("values that cannot be counted must be listed", "[chief][slices]") {
   const ScratchDir dir;
   dir.write("train.csv", "1,2,c\n");
   std::string text;
