@@ -123,7 +123,7 @@ TEST_CASE("a report must have the outputs and the slices of the job", "[chief][c
   CHECK(wrong_report(job, report).empty());
   job.eval.slices = {{.field = "a", .values = {"x"}}, {.field = "b", .top = 4}};
   CHECK(slice_count(job) == 2 + 5);
-  CHECK(wrong_report(job, report) == "it reported 0 outputs of slices, but the job has 7");
+  CHECK(wrong_report(job, report) == "it reported 0 metrics of slice rows, but the job has 7");
   report.slices.resize(7);
   CHECK(wrong_report(job, report).empty());
   report.outputs.resize(2);
