@@ -10,37 +10,49 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const OutputSums& s) {
-  return {{"weight", s.weight},
-          {"loss", s.loss},
-          {"label", s.label},
-          {"label_squared", s.label_squared},
-          {"prediction", s.prediction},
-          {"correct", s.correct},
-          {"squared_error", s.squared_error},
-          {"absolute_error", s.absolute_error},
-          {"in_top_k", s.in_top_k}};
+struct NamedSum {
+  const char* name = "";
+  double OutputSums::*value = nullptr;
+};
+constexpr std::array kSums{NamedSum{"weight", &OutputSums::weight},
+                           NamedSum{"loss", &OutputSums::loss},
+                           NamedSum{"label", &OutputSums::label},
+                           NamedSum{"label_squared", &OutputSums::label_squared},
+                           NamedSum{"prediction", &OutputSums::prediction},
+                           NamedSum{"correct", &OutputSums::correct},
+                           NamedSum{"squared_error", &OutputSums::squared_error},
+                           NamedSum{"absolute_error", &OutputSums::absolute_error},
+                           NamedSum{"in_top_k", &OutputSums::in_top_k}};
+static_assert(sizeof(OutputSums) == kSums.size() * sizeof(double), "a sum is missing");
+
+Json to_json(const OutputSums& sums) {
+  Json out;
+  for (const NamedSum& sum : kSums) out[sum.name] = sums.*sum.value;
+  return out;
 }
 
 /// `j` may be of an older version, which counted fewer sums.
 OutputSums sums_from(const Json& j, const std::vector<OutputSpec>& outputs, size_t output) {
+  OutputSums sums;
+  for (const NamedSum& sum : kSums) sums.*sum.value = j.value(sum.name, 0.0);
   const bool absolute = output < outputs.size() && outputs[output].loss == "absolute";
-  return {.weight = j.value("weight", 0.0),
-          .loss = j.value("loss", 0.0),
-          .label = j.value("label", 0.0),
-          .label_squared = j.value("label_squared", 0.0),
-          .prediction = j.value("prediction", 0.0),
-          .correct = j.value("correct", 0.0),
-          .squared_error = j.value("squared_error", 0.0),
-          .absolute_error = j.value("absolute_error", absolute ? j.value("loss", 0.0) : 0.0),
-          .in_top_k = j.value("in_top_k", 0.0)};
+  if (absolute && !j.contains("absolute_error")) sums.absolute_error = sums.loss;
+  return sums;
 }
 
-/// Returns the numbers alone, because there may be many slices: the sums in the order of their
-/// declaration, then the ranking metrics, of which null has no value.
-Json slice_to_json(const OutputSums& s, const RankingMetrics& ranking) {
-  Json out = {s.weight,  s.loss,          s.label,          s.label_squared, s.prediction,
-              s.correct, s.squared_error, s.absolute_error, s.in_top_k};
+/// Returns the names of the numbers of each slice.
+Json slice_columns() {
+  Json names = Json::array();
+  for (const NamedSum& sum : kSums) names.push_back(sum.name);
+  for (const RankingMetric& metric : kRankingMetrics) names.push_back(metric.name);
+  return names;
+}
+
+/// Returns the numbers alone, because there may be many slices: those of slice_columns(). A ranking
+/// metric without a value is null.
+Json slice_to_json(const OutputSums& sums, const RankingMetrics& ranking) {
+  Json out = Json::array();
+  for (const NamedSum& sum : kSums) out.push_back(sums.*sum.value);
   for (const RankingMetric& metric : kRankingMetrics) {
     const double value = ranking.*metric.value;
     out.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
@@ -48,18 +60,18 @@ Json slice_to_json(const OutputSums& s, const RankingMetrics& ranking) {
   return out;
 }
 
-void slice_from(const Json& j, Evaluation& evaluation) {
+/// `columns`: slice_columns() of the version that wrote the slice.
+void slice_from(const Json& j, const Json& columns, Evaluation& evaluation) {
   OutputSums& sums = evaluation.slices.emplace_back().sums;
-  size_t at = 0;
-  for (double OutputSums::*sum :
-       {&OutputSums::weight, &OutputSums::loss, &OutputSums::label, &OutputSums::label_squared,
-        &OutputSums::prediction, &OutputSums::correct, &OutputSums::squared_error,
-        &OutputSums::absolute_error, &OutputSums::in_top_k})
-    sums.*sum = j.at(at++).get<double>();
   RankingMetrics& ranking = evaluation.slice_rankings.emplace_back();
-  for (const RankingMetric& metric : kRankingMetrics) {
-    const Json& value = j.at(at++);
-    if (value.is_number()) ranking.*metric.value = value.get<double>();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Json& value = j.at(i);
+    if (!value.is_number()) continue;
+    const auto name = columns[i].get<std::string>();
+    const auto sum = std::ranges::find(kSums, name, &NamedSum::name);
+    if (sum != kSums.end()) sums.*sum->value = value.get<double>();
+    if (const RankingMetric* const metric = find_ranking_metric(name))
+      ranking.*metric->value = value.get<double>();
   }
 }
 
@@ -79,6 +91,7 @@ Json to_json(const Evaluation& evaluation) {
     }
     out["outputs"].push_back(std::move(output));
   }
+  if (!evaluation.slices.empty()) out["slice_columns"] = slice_columns();
   for (size_t i = 0; i < evaluation.slices.size(); ++i)
     out["slices"].push_back(slice_to_json(evaluation.slices[i].sums, evaluation.slice_rankings[i]));
   return out;
@@ -97,8 +110,8 @@ Evaluation evaluation_from(const Json& j, const std::vector<OutputSpec>& outputs
     for (const RankingMetric& metric : kRankingMetrics)
       ranking.*metric.value = output.value(metric.name, RankingMetrics::kNone);
   }
-  if (j.contains("slices"))
-    for (const Json& slice : j["slices"]) slice_from(slice, evaluation);
+  if (j.contains("slice_columns"))
+    for (const Json& slice : j.at("slices")) slice_from(slice, j["slice_columns"], evaluation);
   return evaluation;
 }
 
