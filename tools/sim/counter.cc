@@ -34,6 +34,7 @@ std::string mode_with_replicas(const JobSize& size) {
   if (size.sync_every == 0)
     return str("mode = \"sync\"\nreplicas = ", size.replicas, "\nbackups = ", size.backups, "\n");
   return str("mode = \"local\"\nreplicas = ", size.replicas, "\nsync_every = ", size.sync_every,
+             size.touched ? "\naverage = \"touched\"" : "",
              "\nouter = { type = \"momentum\", learning_rate = 0.5, momentum = 0.75 }\n");
 }
 

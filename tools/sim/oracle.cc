@@ -328,7 +328,6 @@ bool agrees(float stored, double expected) {
 Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   const Job& job = plan.job;
   if (job.train.reduction != "sum") return wrong("gradients are means over a batch");
-  if (job.train.average != "all") return wrong("rows are means over the replicas that have them");
   const auto bits = uint32_t(__builtin_ctz(job.partitions));
   DP_TRY(const auto graph, model::Graph::build(job));
   DP_TRY(const worker::ReaderOptions options, reader_options(plan, *graph));
@@ -336,6 +335,7 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   Oracle oracle;
   oracle.epochs_ = job.train.epochs;
   oracle.averages_ = graph->local().has_value();
+  oracle.of_touched_ = job.train.average == "touched";
   size_t first = 0;  // variable of the table
   for (const TableSpec& table : graph->tables()) {
     const OptimizerSpec* const locals =
@@ -411,11 +411,8 @@ void Oracle::find_steps(const TrainSpec& train,
   for (size_t s = 0; s < steps_.size(); ++s) {
     double records = 0;
     for (const wire::StepPart& part : steps_[s]) records += batches_[number_of(part.batch)].records;
-    for (const wire::StepPart& part : steps_[s]) {
-      Batch& batch = batches_[number_of(part.batch)];
-      batch.step = s + 1;
-      batch.share = batch.records / records;
-    }
+    for (const wire::StepPart& part : steps_[s]) batches_[number_of(part.batch)].step = s + 1;
+    records_of_step_.push_back(records);
   }
 }
 
@@ -473,12 +470,18 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
       // A mean has the changes of all replicas that have touched the row.
       end = s + 1;
       while (averages_ && end < steps.size() && steps[end].step == steps[s].step) ++end;
+      double records = 0;  // what the changes are divided by
+      if (averages_ && !of_touched_ && steps[s].step > 0)
+        records = records_of_step_[steps[s].step - 1];
+      for (size_t use = s; records == 0 && use < end; ++use)
+        records += batches_[steps[use].use->batch].records;
       sums.assign(m.dim, 0.0);
       for (size_t i = 0; i < m.dim; ++i) {
         for (size_t use = s; use < end; ++use) {
           const Use& of = *steps[use].use;
           const Batch& batch = batches_[of.batch];
-          sums[i] += of.gradient[gradient + i] * (averages_ ? m.local_rate * batch.share : 1.0) *
+          sums[i] += of.gradient[gradient + i] *
+                     (averages_ ? m.local_rate * batch.records / records : 1.0) *
                      (factors_.empty() || batch.step == 0 ? 1.0 : factors_[batch.step - 1]);
         }
       }

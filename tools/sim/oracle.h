@@ -54,7 +54,6 @@ class Oracle {
     uint32_t records = 0;
     std::vector<OutputSums> sums;  // per output; `prediction` is unknown
     uint64_t step = 0;  // with replicas and without backups: the step that must apply the batch
-    double share = 1;   // mode "local": its records, as a share of those of the step
     std::vector<std::pair<PartitionId, uint32_t>> rows;  // indices into by_partition()
   };
 
@@ -100,11 +99,13 @@ class Oracle {
   std::vector<std::string> names_;                           // per table
   std::vector<OutputSums> evaluation_;
   std::vector<std::vector<wire::StepPart>> steps_;
+  std::vector<double> records_of_step_;
   std::vector<double> factors_;  // of each step, by optimizer.clip.global_norm; empty: all are 1
   uint64_t records_ = 0;
   uint32_t epochs_ = 0;
   bool order_matters_ = false;
-  bool averages_ = false;  // mode "local": a step applies a mean
+  bool averages_ = false;    // mode "local": a step applies a mean
+  bool of_touched_ = false;  // the mean of a row is that of the replicas that have touched it
 };
 
 /// Returns whether a stored float agrees with the value that the oracle computed. The tolerance
