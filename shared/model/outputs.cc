@@ -28,7 +28,10 @@ const std::string& source_of(const OutputSpec& spec) {
 
 Result<void> check_metrics(const Job& job, const OutputSpec& spec, uint32_t width) {
   std::vector<std::string> metrics = spec.metrics;
-  if (job.model.outputs.size() == 1) metrics.push_back(job.eval.early_stop.metric);
+  if (job.model.outputs.size() == 1) {
+    metrics.push_back(job.eval.early_stop.metric);
+    metrics.insert(metrics.end(), job.eval.metrics.begin(), job.eval.metrics.end());
+  }
   for (const std::string& metric : metrics) {
     if (width != 1 && needs_one_column(metric)) {
       return wrong(str(metric, " needs a single column, but '", source_of(spec), "' has ", width),

@@ -221,6 +221,18 @@ TEST_CASE("an error of a model names the place and what to change", "[model]") {
   }
 }
 
+TEST_CASE("top_k_accuracy of no more than k classes is refused wherever a job names it",
+          "[model]") {
+  Job job = make_job(
+      {number_field("x"), number_field("label")},
+      {{.name = "mlp", .type = "dense", .inputs = {"x"}, .units = {3}}},
+      {{.name = "kind", .input = "mlp", .loss = "softmax_cross_entropy", .target = "label"}});
+  job.eval.metrics = {"top_k_accuracy"};
+  CHECK_THAT(build_error(job), Catch::Contains("top_k_accuracy with eval.top_k = 5 is always 1"));
+  job.eval.top_k = 2;
+  CHECK(Graph::build(job));
+}
+
 TEST_CASE("a model of variables reads all numbers, and the rows of its fields", "[model]") {
   Job job = make_job({key_field("a"), key_field("b"), number_field("x"), number_field("y", 2),
                       number_field("label"), number_field("w")},
