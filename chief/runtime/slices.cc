@@ -81,8 +81,9 @@ Result<void> choose_slices(RunPlan& run, wire::Purpose mode) {
   std::vector<std::shared_ptr<data::TextCounter>> counters;
   bool open = false;
   for (const SliceSpec& slice : job.eval.slices) {
-    counters.push_back(slice.values.empty() ? std::make_shared<data::TextCounter>(kSliceTextsMax)
-                                            : nullptr);
+    // The empty text of missing values is counted, too.
+    counters.push_back(
+        slice.values.empty() ? std::make_shared<data::TextCounter>(kSliceTextsMax + 1) : nullptr);
     open = open || slice.values.empty();
   }
   const bool evaluates = mode != wire::Purpose::kTrain || !run.eval_files.empty();
@@ -101,11 +102,15 @@ Result<void> choose_slices(RunPlan& run, wire::Purpose mode) {
     SliceSpec& slice = job.eval.slices[i];
     if (counters[i] == nullptr) continue;
     if (counters[i]->overflowed()) {
-      return Error{ErrorCode::kBadData,
-                   str("the field `", slice.field, "` has more than ", kSliceTextsMax,
-                       " different values in the evaluation data"),
-                   str("eval.slices[", i, "]"),
-                   str("list those to show: { field = \"", slice.field, "\", values = [...] }")};
+      return Error{
+          ErrorCode::kBadData,
+          str("the field `", slice.field, "` has more than ", kSliceTextsMax,
+              " different values in the evaluation data"),
+          str("eval.slices[", i, "]"),
+          mode == wire::Purpose::kTrain
+              ? str("list those to show: { field = \"", slice.field, "\", values = [...] }")
+              : std::string("name a field with fewer values, or list those to show in "
+                            "eval.slices of the job before training")};
     }
     slice.values = most_frequent(*counters[i], slice.top);
   }

@@ -76,6 +76,11 @@ TEST_CASE("values that cannot be counted must be listed", "[chief][slices]") {
         "the field `city` has more than 10000 different values in the evaluation data");
   CHECK(many.where == "eval.slices[0]");
   CHECK(many.hint == "list those to show: { field = \"city\", values = [...] }");
+  CHECK(choose_slices(plan, wire::Purpose::kEval).error().hint.find("fewer values") !=
+        std::string::npos);
+  dir.write("eval.csv", text.substr(0, text.rfind("10000,2")));  // exactly as many as allowed
+  CHECK(chosen(dir, "[\"city\"]", kEvalFile).size() == 20);
+  dir.write("eval.csv", text);
   const std::string program = "data.program = [\"cat\"]\n" + kEvalFile;
   plan = plan_of(dir, job_text("[\"city\"]", program));
   CHECK(choose_slices(plan, wire::Purpose::kTrain).error().hint.find("list them") == 0);
