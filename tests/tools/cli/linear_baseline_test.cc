@@ -77,7 +77,7 @@ TEST_CASE("binary targets and numbers have a linear model with the offset of the
   CHECK_FALSE(linear_job(job_of(numbers, {{"model.loss", "absolute", "--set"}})));
 }
 
-TEST_CASE("a linear model of classes learns until its time ends", "[cli]") {
+TEST_CASE("a linear model of classes learns, but not beyond its time", "[cli]") {
   const ScratchDir dir;
   const Job job = job_of(write_targets(dir, "kinds.csv", {"fox", "horse", "mouse"}), {});
   const auto baseline = linear_baseline(job, 60 * kSecond, [] { return false; });
@@ -85,6 +85,8 @@ TEST_CASE("a linear model of classes learns until its time ends", "[cli]") {
   CHECK(baseline->loss < std::log(3.0) / 2);  // log(3) is that of the best constant
   CHECK(baseline->epochs >= 1);
   CHECK_FALSE(linear_baseline(job, 60 * kSecond, [] { return true; }));
+  const auto none = linear_baseline(job, 0, [] { return false; });
+  CHECK((none ? none->epochs : 0) <= 1);
 }
 
 }  // namespace
