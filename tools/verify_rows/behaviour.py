@@ -120,7 +120,7 @@ def threads(lab):
     lab.synth("threads", "train.svm", 4000)
     (folder / "job.toml").write_text(SMALL_JOB)
     ended = lab.run("threads", [*two_cores(), lab.program(), "train", "job.toml", "--fresh", "--ps", 2, "--workers", 2], cwd=folder).expect()
-    said = re.search(r"(\d+) compute threads? in all", ended.err)
+    said = re.search(r"(\d+) compute threads? in total", ended.err)
     yield at_most("compute threads, said at start", int(said[1]) if said else None, 2, note=said[0] if said else "")
     of_workers = [int(n) for log in sorted((folder / "run/logs").glob("worker-*.log")) for n in re.findall(r"worker: (\d+) compute", log.read_text())]
     yield at_most("compute threads, said by the workers", sum(of_workers) if len(of_workers) == 2 else None, 2)
