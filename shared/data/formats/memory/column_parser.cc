@@ -107,6 +107,31 @@ bool take_number(const Wanted& wanted, uint64_t row, Columns& columns, Fault& fa
   return put(wanted.field, value, columns, fault);
 }
 
+/// Returns true if the field takes every finite number of the column as it is, and every row has a
+/// number.
+bool is_copy(const Wanted& wanted) {
+  const MemoryColumn& column = *wanted.column;
+  const TypedField::Only only = wanted.field.only();
+  return column.kind == Kind::kNumbers && column.width == 1 && column.valid == nullptr &&
+         !wanted.missing &&
+         (only == TypedField::Only::kFloat ||
+          (only == TypedField::Only::kInteger && column.type.is_integer()));
+}
+
+/// Copies the numbers of rows. Returns how many it has copied before the first one that is not
+/// finite.
+template <typename T, bool kSwap>
+size_t copy_numbers(const MemoryColumn& column, std::span<const QueuedRecord> rows, float* to) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const char* const at = column.values + int64_t(rows[i].offset) * column.stride;
+    const auto value = float(element_value<T, kSwap>(at));
+    if (!std::isfinite(value)) [[unlikely]]
+      return i;
+    to[i] = value;
+  }
+  return rows.size();
+}
+
 /// Reads the field from consecutive rows of a run. Returns how many it has read before the first
 /// one with a fault.
 size_t take_rows(const Wanted& wanted, std::span<const QueuedRecord> rows, Columns& columns,
@@ -114,19 +139,27 @@ size_t take_rows(const Wanted& wanted, std::span<const QueuedRecord> rows, Colum
   const MemoryColumn& column = *wanted.column;
   const uint32_t first = columns.record;
   size_t taken = 0;
-  const auto each = [&](auto&& take) {
-    for (; taken < rows.size(); ++taken, ++columns.record) {
+  const auto each = [&](auto&& take, auto&& copy) {
+    for (taken += copy(); taken < rows.size(); ++taken, taken += copy()) {
       const uint64_t row = rows[taken].offset;
+      columns.record = first + uint32_t(taken);
       const bool good =
           column.has_value(row) ? take(row) : wanted.field.read_missing(columns, fault);
       if (!good) break;
     }
   };
+  const auto nothing = [] { return size_t{0}; };
   if (column.kind == Kind::kTexts) {
-    each([&](uint64_t row) { return put_text(wanted, column.texts[row], columns, fault); });
+    each([&](uint64_t row) { return put_text(wanted, column.texts[row], columns, fault); },
+         nothing);
   } else {
     visit_npy_type(column.type, [&]<typename T, bool kSwap>() {
-      each([&](uint64_t row) { return take_number<T, kSwap>(wanted, row, columns, fault); });
+      const auto take = [&](uint64_t row) {
+        return take_number<T, kSwap>(wanted, row, columns, fault);
+      };
+      if (!is_copy(wanted)) return each(take, nothing);
+      float* const to = &(*columns.floats)[wanted.field.column()].values[first];
+      each(take, [&] { return copy_numbers<T, kSwap>(column, rows.subspan(taken), to + taken); });
     });
   }
   columns.record = first;

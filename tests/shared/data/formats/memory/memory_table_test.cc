@@ -112,6 +112,19 @@ TEST_CASE("memory: NaN, a cleared bit and a negative index are missing values", 
   CHECK(batches[0].tables[0].keys.size() == 3);  // "bb", the default, "a"
 }
 
+TEST_CASE("memory: an infinite number between others is an error of its row", "[data]") {
+  const std::vector<double> values = {1, 2, std::numeric_limits<double>::infinity(), 4};
+  const SharedTable table(
+      std::make_shared<MemoryTable>(MemoryTable{4, {numbers("n", {'f', 8}, values)}}));
+  auto plan = table_plan(table, {{.name = "n"}});
+  plan->batch_size = 4;
+  plan->layout.floats = {{"n", 1}};
+  const auto batches = read_table(plan);
+  REQUIRE_FALSE(batches);
+  CHECK(batches.error().what == "bad record: field n \"inf\" is not a finite number");
+  CHECK(batches.error().where == "row 2 of the data");
+}
+
 TEST_CASE("memory: a number that means a missing value is compared with the column's precision",
           "[data]") {
   const std::vector<int64_t> integers = {16777216, 16777217, -9007199254740993, -9007199254740992};
