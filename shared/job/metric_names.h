@@ -27,6 +27,7 @@ inline std::vector<std::string> selectable_metrics(std::string_view loss) {
   const LossInfo* const info = find_loss(loss);
   if (info != nullptr && info->target == TargetType::kBinary)
     names.insert(names.end(), {"pr_auc", "precision", "recall", "f1", "gauc", "ndcg"});
+  if (loss == "logistic") names.emplace_back("normalized_entropy");
   if (info != nullptr && info->target == TargetType::kClass) names.emplace_back("top_k_accuracy");
   if (info != nullptr && info->is_regression()) {
     if (std::ranges::find(names, "mae") == names.end()) names.emplace_back("mae");
@@ -38,7 +39,8 @@ inline std::vector<std::string> selectable_metrics(std::string_view loss) {
 /// Returns true if the metric has a value only for an output of one column.
 constexpr bool needs_one_column(std::string_view metric) {
   return metric == "auc" || metric == "pr_auc" || metric == "precision" || metric == "recall" ||
-         metric == "f1" || metric == "r2" || metric == "gauc" || metric == "ndcg";
+         metric == "f1" || metric == "r2" || metric == "gauc" || metric == "ndcg" ||
+         metric == "normalized_entropy";
 }
 
 /// Returns the metrics that compute_metric() knows for a loss, or nothing for an unknown loss.

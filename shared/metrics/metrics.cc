@@ -30,6 +30,13 @@ double class_entropy(const std::vector<uint64_t>& counts) {
 
 double mean_loss(const OutputSums& sums) { return ratio(sums.loss, sums.weight); }
 
+/// The entropy of a label that is 1 with the probability `mean`: the loss of the best constant.
+double binary_entropy(double mean) { return entropy_term(mean) + entropy_term(1.0 - mean); }
+
+double normalized_entropy(const OutputSums& sums) {
+  return ratio(mean_loss(sums), binary_entropy(ratio(sums.label, sums.weight)));
+}
+
 /// NaN if the squares show errors that were not added up, as in sums of an older version.
 double mean_absolute_error(const OutputSums& sums) {
   if (sums.absolute_error == 0 && sums.squared_error > 0) return kNaN;
@@ -62,6 +69,7 @@ constexpr std::array kFormulas = {
     Formula{"loss", false, mean_loss},
     Formula{"logloss", false, mean_loss},
     Formula{"pinball", false, mean_loss},
+    Formula{"normalized_entropy", false, normalized_entropy},
     Formula{"accuracy", true, [](const OutputSums& s) { return ratio(s.correct, s.weight); }},
     Formula{"top_k_accuracy", true, top_k_accuracy},
     Formula{"mae", false, mean_absolute_error},
@@ -87,7 +95,7 @@ std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_
   const OutputSums& sums = metrics.sums;
   if (target_width != 1 || !(sums.weight > 0)) return std::nullopt;
   const double mean = sums.label / sums.weight;
-  if (loss == "logistic") return entropy_term(mean) + entropy_term(1.0 - mean);
+  if (loss == "logistic") return binary_entropy(mean);
   if (loss == "hinge") return 2 * std::fmin(mean, 1.0 - mean);  // of a constant of 1 or -1
   if (loss == "softmax_cross_entropy") return class_entropy(metrics.class_counts);
   if (loss == "poisson") return mean > 0 ? mean - mean * std::log(mean) : 0.0;

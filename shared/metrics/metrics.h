@@ -23,6 +23,7 @@ struct MetricValue {
 /// - "loss", "logloss": loss / weight
 /// - "accuracy": correct / weight
 /// - "top_k_accuracy": in_top_k / weight
+/// - "normalized_entropy": mean loss / entropy of the mean label
 /// - "mae": absolute_error / weight
 /// - "rmse": square root of squared_error / weight
 /// - "r2": 1 - mean squared error / variance of the label; only of a target of one element

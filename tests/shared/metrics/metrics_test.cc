@@ -25,6 +25,9 @@ TEST_CASE("metrics are quotients of sums", "[metrics]") {
   CHECK(compute_metric("accuracy", m).higher_is_better);
   CHECK(compute_metric("rmse", m).value == 0.5);
   CHECK(compute_metric("calibration", m).value == 1.5);
+  const double entropy = -0.25 * std::log(0.25) - 0.75 * std::log(0.75);  // of one label in four
+  CHECK(compute_metric("normalized_entropy", m).value == Approx(0.5 / entropy));
+  CHECK_FALSE(compute_metric("normalized_entropy", m).higher_is_better);
   CHECK(compute_metric("auc", m).value == Approx(2.5 / 3));
 }
 
@@ -62,6 +65,12 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
   CHECK(*best_constant_loss("softmax_cross_entropy", 1, m) == Approx(1.5 * std::log(2.0)));
   m.sums.label = 8;
   CHECK(*best_constant_loss("logistic", 1, m) == 0.0);
+}
+
+TEST_CASE("normalized entropy has no value if all labels are equal", "[metrics]") {
+  OutputMetrics m;
+  m.sums = {.weight = 4, .loss = 2, .label = 4};
+  CHECK(std::isnan(compute_metric("normalized_entropy", m).value));
 }
 
 TEST_CASE("merged metrics are computed from all records and are not a mean of means", "[metrics]") {
