@@ -13,6 +13,7 @@
 #include "shared/base/units.h"
 #include "shared/job/job.h"
 #include "shared/metrics/ranking.h"
+#include "shared/metrics/reliability.h"
 #include "shared/metrics/sums.h"
 #include "shared/plan/shard.h"
 #include "shared/wire/lease_messages.h"
@@ -46,6 +47,7 @@ struct EpochAccount {
 
 /// Rows of slices that a run keeps, of the newest evaluations. Older ones lose theirs.
 constexpr size_t kSliceRowsKept = 8192;
+constexpr size_t kReliabilityBins = 10;
 
 /// One finished evaluation.
 struct Evaluation {
@@ -54,6 +56,8 @@ struct Evaluation {
   wire::ShardCounts counts;
   std::vector<OutputMetrics> outputs;    // the AUC buckets are kept only for the newest evaluation
   std::vector<RankingMetrics> rankings;  // by output, also of earlier evaluations
+  // By output; of a logistic loss.
+  std::vector<std::vector<ReliabilityBin>> reliability;
   // For each row of each of eval.slices: all outputs, without AUC buckets. Empty for older
   // evaluations (kSliceRowsKept).
   std::vector<OutputMetrics> slices;

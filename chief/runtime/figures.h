@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "shared/metrics/reliability.h"
+
 namespace downpour::chief {
 
 /// Figures by name, in the order of the file. The first one is "loss", the weighted sum over the
@@ -19,6 +21,13 @@ struct SliceFigures {
   double weight = 0;                 // sum of the records' weights, by default their number
   Figures figures;                   // without the "loss" over all outputs
   bool operator==(const SliceFigures&) const = default;
+};
+
+/// The reliability of the probabilities of one output.
+struct ReliabilityFigures {
+  std::string output;
+  std::vector<ReliabilityBin> bins;
+  bool operator==(const ReliabilityFigures&) const = default;
 };
 
 }  // namespace downpour::chief

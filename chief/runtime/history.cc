@@ -1,9 +1,14 @@
 #include "chief/runtime/history.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "chief/runtime/reliability_figures.h"
 
 namespace downpour::chief {
 namespace {
@@ -89,6 +94,8 @@ Json to_json(const Evaluation& evaluation) {
       const double value = evaluation.rankings[o].*metric.value;
       if (std::isfinite(value)) output[metric.name] = value;
     }
+    if (o < evaluation.reliability.size() && !evaluation.reliability[o].empty())
+      output["reliability"] = bins_json(evaluation.reliability[o]);
     out["outputs"].push_back(std::move(output));
   }
   if (!evaluation.slices.empty()) out["slice_columns"] = slice_columns();
@@ -109,6 +116,8 @@ Evaluation evaluation_from(const Json& j, const std::vector<OutputSpec>& outputs
     RankingMetrics& ranking = evaluation.rankings.emplace_back();
     for (const RankingMetric& metric : kRankingMetrics)
       ranking.*metric.value = output.value(metric.name, RankingMetrics::kNone);
+    std::vector<ReliabilityBin>& bins = evaluation.reliability.emplace_back();
+    if (output.contains("reliability")) bins = bins_from(output["reliability"]);
   }
   if (j.contains("slice_columns"))
     for (const Json& slice : j.at("slices")) slice_from(slice, j["slice_columns"], evaluation);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chief/core/run/selection.h"
+#include "chief/runtime/reliability_figures.h"
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_json.h"
 #include "chief/runtime/slice_figures.h"
@@ -95,6 +96,7 @@ HistoryLine line_from(const Json& json) {
   line.eval_seconds = json.value("eval_seconds", 0.0);
   line.eval = figures_from(json, "eval");
   if (json.contains("slices")) line.slices = slices_from(json["slices"]);
+  if (json.contains("reliability")) line.reliability = reliability_from(json["reliability"]);
   return line;
 }
 
@@ -112,6 +114,7 @@ Json json_of(const HistoryLine& line) {
   json["eval_seconds"] = line.eval_seconds;
   json["eval"] = figures_json(line.eval);
   if (!line.slices.empty()) json["slices"] = slices_json(line.slices);
+  if (!line.reliability.empty()) json["reliability"] = reliability_json(line.reliability);
   return json;
 }
 
@@ -144,6 +147,7 @@ std::vector<HistoryLine> history_lines(const Job& job, const std::vector<EpochAc
       line.eval_seconds = double(evaluation.wall_ns) / double(kSecond);
       line.eval = evaluated_figures(job, evaluation);
       line.slices = slice_figures(job, evaluation);
+      line.reliability = reliability_figures(job, evaluation);
     }
   }
   return lines;

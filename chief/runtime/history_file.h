@@ -35,6 +35,7 @@ struct HistoryLine {
   double eval_seconds = 0;
   Figures eval;  // empty: the epoch was not evaluated
   std::vector<SliceFigures> slices;
+  std::vector<ReliabilityFigures> reliability;  // of the evaluation
   bool operator==(const HistoryLine&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "chief/core/run/selection.h"
+#include "chief/runtime/reliability_figures.h"
 #include "chief/runtime/report_figures.h"
 #include "chief/runtime/report_text.h"
 #include "chief/runtime/slice_figures.h"
@@ -115,6 +116,8 @@ Json to_json(const Evaluation& evaluation, const Job& job) {
                {"outputs", out}};
   if (const auto slices = slice_figures(job, evaluation); !slices.empty())
     json["slices"] = slices_json(slices);
+  if (const auto reliability = reliability_figures(job, evaluation); !reliability.empty())
+    json["reliability"] = reliability_json(reliability);
   return json;
 }
 

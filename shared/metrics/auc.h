@@ -30,6 +30,16 @@ inline uint32_t auc_bucket(float logit) {
   return (bits >> 31) != 0 ? kSide - 1 - place : kSide + place;
 }
 
+/// Returns the logit in the middle of a bucket.
+inline double auc_logit(uint32_t bucket) {
+  constexpr uint32_t kSide = kAucBuckets / 2;
+  const bool negative = bucket < kSide;
+  const uint32_t place = negative ? kSide - 1 - bucket : bucket - kSide;
+  const uint32_t middle = std::bit_cast<uint32_t>(0x1p-6F) + (place << 12) + (1U << 11);
+  const double size = double(std::bit_cast<float>(middle)) - 0x1p-6;
+  return negative ? -size : size;
+}
+
 /// Counts of negatives and positives per bucket.
 ///
 /// Every pair inside a bucket counts half. This is the trapezoid rule on the ROC curve, so the

@@ -113,6 +113,7 @@ TEST_CASE("runs, compare and plot show two runs", "[integration]") {
   CHECK(svg.find("runs/a&lt;b") != std::string::npos);
   CHECK(svg.find(">logloss</text>") != std::string::npos);
   CHECK(svg.find(">learning rate</text>") != std::string::npos);
+  CHECK(svg.find(">reliability</text>") != std::string::npos);
   REQUIRE(run(dir, {"plot", "runs/clicks/"}).status == 0);
   CHECK(fs::exists(dir / "clicks.svg"));
 }
@@ -158,6 +159,16 @@ TEST_CASE("precision and recall agree with the accuracy, also with an offset", "
   CHECK(metrics["accuracy"].get<double>() == Approx(1 - wrong / records));
   CHECK(metrics["f1"].get<double>() == Approx(2 * precision * recall / (precision + recall)));
   CHECK(metrics["pr_auc"].get<double>() > positives / records);
+  CHECK(metrics["normalized_entropy"].get<double>() < 1);
+  const Json reliability = Json::parse(ended.out)["evaluations"][0]["reliability"];
+  REQUIRE(reliability.size() == 1);
+  double counted = 0, observed = 0;
+  for (const Json& bin : reliability.begin().value()) {
+    counted += bin[2].get<double>();
+    observed += bin[1].get<double>() * bin[2].get<double>();
+  }
+  CHECK(counted == records);
+  CHECK(observed == Approx(positives));
 }
 
 TEST_CASE("a running run is listed as running, and a wrong folder is named", "[integration]") {

@@ -118,7 +118,9 @@ void add_compare(CLI::App& app, int& status) {
 void add_plot(CLI::App& app, int& status) {
   auto flags = std::make_shared<RunsFlags>();
   CLI::App* verb = app.add_subcommand(
-      "plot", "Draw loss, metrics and learning rate of runs, epoch by epoch, as an SVG file");
+      "plot",
+      "Draw loss, metrics and learning rate of runs, epoch by epoch, and the reliability of "
+      "predicted probabilities, as an SVG file");
   verb->add_option("run", flags->runs, "Run folders")->required();
   verb->add_option("-o,--out", flags->out,
                    "File to write: NAME.svg; default: the name of the run, or runs.svg");

@@ -78,7 +78,7 @@ double step_of(const std::vector<double>& ticks) {
   return ticks.size() < 2 ? 1 : ticks[1] - ticks[0];
 }
 
-std::string axes_svg(const Area& area, const std::string& x_title) {
+std::string axes_svg(const Area& area, const std::string& x_title, bool whole_numbers) {
   const double bottom = area.top + area.height(), right = area.left + area.width();
   std::string svg;
   const std::vector<double> rows = round_ticks(area.y.low, area.y.high, 6);
@@ -87,17 +87,18 @@ std::string axes_svg(const Area& area, const std::string& x_title) {
     svg += label(area.left - 6, area.at_y(tick) + 4, "end", tick_text(tick, step_of(rows)));
   }
   std::vector<double> columns = round_ticks(area.x.low, area.x.high, 8);
-  std::erase_if(columns, [](double tick) { return tick != std::round(tick); });
+  if (whole_numbers) std::erase_if(columns, [](double tick) { return tick != std::round(tick); });
+  const double column_step = whole_numbers ? 1 : step_of(columns);
   for (const double tick : columns) {
     svg += line(area.at_x(tick), bottom, area.at_x(tick), bottom + 4, "");
-    svg += label(area.at_x(tick), bottom + 17, "middle", tick_text(tick, 1));
+    svg += label(area.at_x(tick), bottom + 17, "middle", tick_text(tick, column_step));
   }
   svg += line(area.left, bottom, right, bottom, "");
   return svg + label((area.left + right) / 2, bottom + 33, "middle", x_title);
 }
 
 std::string series_svg(const Area& area, const ChartSeries& series) {
-  const char* const color = kColors[series.color % kColors.size()];
+  const char* const color = series.neutral ? kInk : kColors[series.color % kColors.size()];
   std::string path, markers;
   bool drawing = false;
   for (const ChartPoint& point : series.points) {
@@ -108,7 +109,7 @@ std::string series_svg(const Area& area, const ChartSeries& series) {
     const std::string x = px(area.at_x(point.x)), y = px(area.at_y(point.y));
     path += str(path.empty() ? "" : " ", drawing ? "L" : "M", x, " ", y);
     drawing = true;
-    if (series.points.size() <= kMarkersMax)
+    if (series.points.size() <= kMarkersMax && !series.neutral)
       markers += str("<circle cx=\"", x, "\" cy=\"", y, "\" r=\"2.2\" fill=\"", color, "\"/>\n");
   }
   if (path.empty()) return {};
@@ -132,7 +133,8 @@ std::string panel_svg(const ChartPanel& panel, const std::string& x_title, doubl
   std::string svg =
       label(area.left, top + 20, "start", panel.title, " font-weight=\"600\" font-size=\"13\"");
   if (y.empty()) return svg + label(area.left, top + kTop + 20, "start", "no values");
-  svg += axes_svg(area, x_title);
+  const bool own_x = !panel.x_title.empty();
+  svg += axes_svg(area, own_x ? panel.x_title : x_title, /*whole_numbers=*/!own_x);
   for (const ChartSeries& series : panel.series) svg += series_svg(area, series);
   return svg;
 }

@@ -16,6 +16,7 @@ struct ChartPoint {
 struct ChartSeries {
   size_t color = 0;  // number of the color; the colors repeat
   bool dashed = false;
+  bool neutral = false;  // gray instead of the color
   std::vector<ChartPoint> points;
 };
 
@@ -23,6 +24,7 @@ struct ChartSeries {
 struct ChartPanel {
   std::string title;
   std::vector<ChartSeries> series;
+  std::string x_title;  // empty: that of the chart, whose values of x are whole numbers
 };
 
 /// An entry of the legend above the panels.

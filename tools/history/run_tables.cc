@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -196,6 +197,37 @@ ChartPanel figure_panel(std::span<const RunOverview> runs, const std::string& na
   return panel;
 }
 
+/// Returns a panel for each output of which a run has a reliability diagram: that of the run's
+/// result. On the dashed line a probability is as often right as it says.
+std::vector<ChartPanel> reliability_panels(std::span<const RunOverview> runs) {
+  std::map<std::string, ChartPanel> panels;
+  const bool several = std::ranges::any_of(
+      runs, [](const RunOverview& run) { return run.job.model.outputs.size() > 1; });
+  for (size_t r = 0; r < runs.size(); ++r) {
+    const chief::HistoryLine* const line = runs[r].result();
+    if (line == nullptr) continue;
+    for (const chief::ReliabilityFigures& of : line->reliability) {
+      ChartPanel& panel = panels[several ? of.output : ""];
+      panel.title = several ? str(of.output, "/reliability") : "reliability";
+      panel.x_title = "predicted probability";
+      ChartSeries& series = panel.series.emplace_back();
+      series.color = r;
+      for (const ReliabilityBin& bin : of.bins)
+        series.points.push_back({bin.predicted, bin.observed});
+    }
+  }
+  std::vector<ChartPanel> drawn;
+  for (auto& [output, panel] : panels) {
+    double highest = 0;
+    for (const ChartSeries& series : panel.series)
+      for (const ChartPoint& point : series.points) highest = std::max({highest, point.x, point.y});
+    panel.series.push_back(
+        {.dashed = true, .neutral = true, .points = {{0, 0}, {highest, highest}}});
+    drawn.push_back(std::move(panel));
+  }
+  return drawn;
+}
+
 }  // namespace
 
 std::string runs_text(std::span<const RunOverview> runs) {
@@ -251,6 +283,7 @@ Chart chart_of(std::span<const RunOverview> runs) {
     rates.series.push_back(
         series_of(runs[r], r, [](const chief::HistoryLine& line) { return line.learning_rate; }));
   }
+  for (ChartPanel& panel : reliability_panels(runs)) chart.panels.push_back(std::move(panel));
   return chart;
 }
 

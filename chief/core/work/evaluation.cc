@@ -102,11 +102,17 @@ Evaluation EvaluationRun::finish(const Job& job, int64_t now_ns) {
                         .counts = counts_,
                         .outputs = std::move(outputs_),
                         .rankings = {},
+                        .reliability = {},
                         .slices = std::move(slices_),
                         .slice_rankings = {},
                         .wall_ns = now_ns - begin_ns_};
-  for (const OutputMetrics& output : evaluation.outputs)
-    evaluation.rankings.push_back(ranking_metrics(output.auc));
+  for (size_t o = 0; o < evaluation.outputs.size(); ++o) {
+    const std::vector<AucBucket>& buckets = evaluation.outputs[o].auc;
+    evaluation.rankings.push_back(ranking_metrics(buckets));
+    evaluation.reliability.emplace_back();
+    if (o < job.model.outputs.size() && job.model.outputs[o].loss == "logistic")
+      evaluation.reliability[o] = reliability_bins(buckets, kReliabilityBins);
+  }
   for (OutputMetrics& slice : evaluation.slices) {
     evaluation.slice_rankings.push_back(ranking_metrics(slice.auc));
     slice.auc = {};

@@ -108,6 +108,24 @@ TEST_CASE("a line that is not an object with an epoch is an error at its place",
   }
 }
 
+TEST_CASE("reliability bins are kept in the manifest and in the history", "[chief][history]") {
+  const std::vector<ReliabilityBin> bins = {{0.1, 0.125, 8}, {0.75, 0.5, 2}};
+  std::vector<Evaluation> evaluations = {evaluation_of(1, 16), evaluation_of(2, 8)};
+  evaluations[1].reliability = {bins};
+  std::vector<EpochAccount> epochs;
+  std::vector<Evaluation> read;
+  from_records(to_records({account_of(0, 9), account_of(1, 4)}, evaluations),
+               regression().model.outputs, epochs, read);
+  const auto lines = history_lines(regression(), epochs, read);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].reliability.empty());
+  CHECK(lines[1].reliability == std::vector<ReliabilityFigures>{{"value", bins}});
+  const std::string text = history_text(lines);
+  CHECK(text.find("\"reliability\":{\"value\":[[0.1,0.125,8.0],[0.75,0.5,2.0]]}") !=
+        std::string::npos);
+  CHECK(*parse_history(text, "history.jsonl") == lines);
+}
+
 TEST_CASE("the lines of a manifest are those of the chief that wrote it", "[chief][history]") {
   const std::vector<EpochAccount> epochs = {account_of(0, 9), account_of(1, 4)};
   const std::vector<Evaluation> evaluations = {evaluation_of(1, 16), evaluation_of(2, 8)};

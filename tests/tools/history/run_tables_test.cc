@@ -88,6 +88,23 @@ TEST_CASE("a chart has a panel for each figure, and one for the learning rate", 
   CHECK(chart.legend.size() == 4);
 }
 
+TEST_CASE("a chart shows how often the probabilities of the best epoch are right", "[history]") {
+  std::vector runs = {run_of("runs/a"), run_of("runs/b")};
+  runs[0].lines[1].reliability = {{"click", {{0.1, 0.125, 8}, {0.75, 0.5, 2}}}};
+  runs[0].lines[2].reliability = {{"click", {{0.5, 0.5, 10}}}};  // of an epoch that is not the best
+  const Chart chart = chart_of(runs);
+  const ChartPanel& panel = chart.panels.back();
+  CHECK(panel.title == "reliability");
+  REQUIRE(panel.series.size() == 2);
+  REQUIRE(panel.series[0].points.size() == 2);
+  CHECK(panel.series[0].points[1].x == 0.75);
+  CHECK(panel.series[0].points[1].y == 0.5);
+  CHECK(panel.series[1].points[1].x == 0.75);  // the line on which probabilities are right
+  const std::string svg = to_svg(chart);
+  CHECK(svg.find(">predicted probability</text>") != std::string::npos);
+  CHECK(svg.find(">0.2</text>") != std::string::npos);
+}
+
 TEST_CASE("a copy of a run without checkpoints is read from its job and its history", "[history]") {
   const ScratchDir dir;
   PosixStorage storage;

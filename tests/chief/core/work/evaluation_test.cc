@@ -33,6 +33,23 @@ TEST_CASE("an evaluation's bits do not depend on the order of its reports", "[ch
   CHECK(a.epochs_trained == 2);
 }
 
+TEST_CASE("an evaluation has reliability bins of probabilities, and none of margins",
+          "[chief][core]") {
+  Job job;
+  job.model.outputs = {{.name = "click", .loss = "logistic"}};
+  const auto bins = [&] {
+    EvaluationRun run(1, 2, 5);
+    run.take(0, report_of(1));
+    return run.finish(job, 25).reliability.at(0);
+  };
+  REQUIRE(bins().size() == 2);
+  CHECK(bins()[0].records == 1);
+  CHECK(bins()[0].observed == 0);
+  CHECK(bins()[1].observed == 1);
+  job.model.outputs[0].loss = "hinge";
+  CHECK(bins().empty());
+}
+
 TEST_CASE("slices are merged over the shards, and keep only what follows from their histograms",
           "[chief][core]") {
   EvaluationRun run(1, 2, 5);
