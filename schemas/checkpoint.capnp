@@ -104,6 +104,7 @@ struct Optimizer {
   beta @10 :Float32;
   rho @11 :Float32 = 0.9;
   weightDecay @12 :Float32 = 0.01;
+  averaged @13 :Bool;       # the rows also store averages of the weights
 }
 
 struct Variable {

@@ -41,7 +41,8 @@ checkpoint::TableImage average_table(const TableSpec& spec, std::vector<Cursor> 
       sums.assign(dim, 0.0);
       for (Cursor& model : models) {
         if (model.done() || model.key() != key) continue;
-        const float* weights = model.image->table_variables[m].data() + model.at[m];
+        const float* weights = model.image->table_variables[m].data() + model.at[m] +
+                               optim::model_weights_at(optimizer, dim);
         for (uint32_t i = 0; i < dim; ++i) sums[i] += model.share * double(weights[i]);
         total += model.share;
         model.at[m] += stored;
@@ -61,7 +62,7 @@ checkpoint::TableImage average_table(const TableSpec& spec, std::vector<Cursor> 
 Result<void> check_slots(const TableSpec& spec, const checkpoint::TableImage& image) {
   for (size_t m = 0; m < spec.table_variables.size(); ++m) {
     const VariableSpec& variable = spec.table_variables[m];
-    const uint32_t wanted = 1 + optim::slot_count(variable.optimizer.type);
+    const uint32_t wanted = 1 + slots_of(variable.optimizer);
     DP_TRY(const uint32_t stored,
            checkpoint::stored_copies(spec, m, image.keys, image.table_variables[m].size()));
     if (stored == wanted) continue;

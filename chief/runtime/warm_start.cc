@@ -54,24 +54,33 @@ Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slo
           std::string(name_of(is_type)),
           "set slots = false to load only the variables, or use the optimizer of the other run");
     }
+    const bool had_averages = there.table_variables[m].optimizer.averages();
+    const bool has_averages = here.table_variables[m].optimizer.averages();
+    if (slots && had_averages != has_averages) {
+      return differs("`optimizer.ema`", had_averages ? "given" : "not given",
+                     has_averages ? "given" : "not given",
+                     "set slots = false to load only the variables, or set it as in the other run");
+    }
   }
   return {};
 }
 
-/// Gives all rows the slots of a new row with the same weights.
+/// Gives all rows the slots of a new row with the weights that the other run's model predicts with.
 void start_anew(const TableSpec& from, const TableSpec& to, checkpoint::TableImage& image) {
   for (size_t m = 0; m < image.table_variables.size(); ++m) {
     const OptimizerSpec& optimizer = to.table_variables[m].optimizer;
+    const OptimizerSpec& old_optimizer = from.table_variables[m].optimizer;
     PageVector<float> rows;
     const float* at = image.table_variables[m].data();
     for (const uint64_t key : image.keys) {
       const uint32_t dim =
           to.kind == TableKind::kEmbedding ? to.table_variables[m].dim : to.row_floats(m, key);
-      rows.insert(rows.end(), at, at + dim);
+      const float* const weights = at + optim::model_weights_at(old_optimizer, dim);
+      rows.insert(rows.end(), weights, weights + dim);
       rows.resize(rows.size() - dim + optim::stored_floats(optimizer, dim));
       optim::start_slots(optimizer, dim,
                          rows.data() + rows.size() - optim::stored_floats(optimizer, dim));
-      at += optim::stored_floats(from.table_variables[m].optimizer, dim);
+      at += optim::stored_floats(old_optimizer, dim);
     }
     image.table_variables[m] = std::move(rows);
   }

@@ -20,10 +20,12 @@ uint32_t DenseBlocks::stored_floats(uint64_t key) const {
   return optim::stored_floats(spec_.table_variables[0].optimizer, floats(key));
 }
 
-void DenseBlocks::pull(uint64_t key, void* values) const {
+void DenseBlocks::pull(uint64_t key, bool of_model, void* values) const {
   DP_CHECK(key < blocks_.size(), key, blocks_.size());
   if (stored(key)) {
-    std::memcpy(values, blocks_[key].get(), floats(key) * sizeof(float));
+    const OptimizerSpec& optimizer = spec_.table_variables[0].optimizer;
+    const uint32_t at = of_model ? optim::model_weights_at(optimizer, floats(key)) : 0;
+    std::memcpy(values, blocks_[key].get() + at, floats(key) * sizeof(float));
   } else {
     optim::fill_initial(spec_.table_variables[0].init, seed_, key, floats(key), values);
   }

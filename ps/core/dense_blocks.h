@@ -12,9 +12,9 @@
 
 namespace downpour::ps {
 
-/// Block k of a dense variable is stored as [weights][slot 0][slot 1], `floats(k)` floats each. A
-/// block is stored when it is first applied to. Until then it reads as initialized, and a pull
-/// stores nothing.
+/// Block k of a dense variable is stored as a row of `floats(k)` weights (see
+/// optim::stored_floats()). A block is stored when it is first applied to. Until then it reads as
+/// initialized, and a pull stores nothing.
 class DenseBlocks final {
  public:
   DenseBlocks(const TableSpec& spec, uint64_t seed);
@@ -26,7 +26,8 @@ class DenseBlocks final {
   uint32_t stored_floats(uint64_t key) const;
   bool stored(uint64_t key) const { return blocks_[key] != nullptr; }
 
-  void pull(uint64_t key, void* values) const;
+  /// `of_model`: reads the averages, if the block has them.
+  void pull(uint64_t key, bool of_model, void* values) const;
   void apply(uint64_t key, const void* gradient, optim::StepRate rate);
 
   /// Returns the stored block, or null.

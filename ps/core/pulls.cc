@@ -59,8 +59,10 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
     partitions_.versions(partitions_.stepped(), reply.versions);
   const uint8_t* keys = message.keys.data();
   uint8_t* values = buffer.memory.get();
+  const Weights weights =
+      pull.purpose == wire::Purpose::kTrain ? Weights::kTrained : Weights::kOfModel;
   for (const wire::Section& section : pull.sections) {
-    partitions_.table(section.table).pull(keys, section.keys, values, rows);
+    partitions_.table(section.table).pull(keys, section.keys, values, rows, weights);
     // The total size was checked above.
     values += *section_floats(partitions_.spec(section.table), section, keys) * sizeof(float);
     keys += section.keys * sizeof(uint64_t);

@@ -22,23 +22,22 @@ uint32_t lines_of(size_t floats, Arena::Stride stride) {
   return std::min(kLinesMax, uint32_t((before + floats * sizeof(float) + 63) / 64));
 }
 
-/// Padding would double the memory of rows of 16 weights and one slot. Saving this slot's memory is
-/// the purpose of an optimizer with slots of rows.
+/// Padding would double the memory of rows of 16 weights and one slot of the row. Saving memory is
+/// the purpose of an optimizer with slots of rows. Averages come with such a slot, too.
 Arena::Stride stride_of(const OptimizerSpec& optimizer) {
-  return optim::row_slot_count(optimizer.type) > 0 ? Arena::Stride::kPacked
-                                                   : Arena::Stride::kPadded;
+  return row_slots_of(optimizer) > 0 ? Arena::Stride::kPacked : Arena::Stride::kPadded;
 }
 
 /// Copies the weights of rows[i] to row i of `out`, or writes initial values there if there is no
-/// row. kDim: the width, or 0 to use variable.dim.
+/// row. `at`: the position of the weights in a row. kDim: the width, or 0 to use variable.dim.
 template <uint32_t kDim>
-void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, const void* keys,
-               const uint32_t* rows, size_t n, void* out) {
+void copy_rows(const Arena& arena, size_t at, const VariableSpec& variable, uint64_t seed,
+               const void* keys, const uint32_t* rows, size_t n, void* out) {
   const uint32_t dim = kDim == 0 ? variable.dim : kDim;
   auto* to = static_cast<uint8_t*>(out);
   for (size_t i = 0; i < n; ++i, to += dim * sizeof(float)) {
     if (rows[i] != kNoRow) [[likely]] {
-      std::memcpy(to, arena.row(rows[i]), dim * sizeof(float));
+      std::memcpy(to, arena.row(rows[i]) + at, dim * sizeof(float));
     } else {
       optim::fill_initial(variable.init, seed, key_at(keys, i), dim, to);
     }
@@ -65,10 +64,12 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
     DP_CHECK(variable.dim > 0, variable.name);
     const uint32_t stored = optim::stored_floats(variable.optimizer, variable.dim);
     const Arena::Stride stride = stride_of(variable.optimizer);
+    const bool averages = variable.optimizer.averages();
     table_variables_.push_back({.spec = variable,
                                 .seed = optim::variable_seed(seed, variable.name),
                                 .stored_floats = stored,
                                 .pull_lines = lines_of(variable.dim, stride),
+                                .model_lines = lines_of(averages ? stored : variable.dim, stride),
                                 .apply_lines = lines_of(stored, stride),
                                 .update = optim::update_kernel(variable.optimizer, variable.dim),
                                 .rates = optim::StepRates(variable.optimizer),
@@ -109,12 +110,13 @@ uint64_t Table::value_floats(const void* keys, size_t n) const {
   return floats * n;
 }
 
-void Table::pull(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
-  if (dense_ == nullptr) return pull_rows(keys, n, values, rows_out);
+void Table::pull(const void* keys, size_t n, void* values, uint32_t* rows_out,
+                 Weights weights) const {
+  if (dense_ == nullptr) return pull_rows(keys, n, values, rows_out, weights);
   auto* out = static_cast<uint8_t*>(values);
   for (size_t i = 0; i < n; ++i) {
     const uint64_t key = key_at(keys, i);
-    dense_->pull(key, out);
+    dense_->pull(key, weights == Weights::kOfModel, out);
     out += dense_->floats(key) * sizeof(float);
     if (rows_out != nullptr) rows_out[i] = dense_->stored(key) ? uint32_t(key) : kNoRow;
   }
@@ -145,9 +147,12 @@ class Table::RowFetcher {
   uint32_t TableVariable::*lines_of_;
 };
 
-void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
+void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out,
+                      Weights weights) const {
+  const bool of_model = weights == Weights::kOfModel;
   Lookups lookups(index_, keys, n);
-  const RowFetcher fetcher(table_variables_, &TableVariable::pull_lines);
+  const RowFetcher fetcher(table_variables_,
+                           of_model ? &TableVariable::model_lines : &TableVariable::pull_lines);
   uint32_t found[2][kLookupChunk];
   const auto find_rows = [&](size_t begin, size_t end, uint32_t* rows) {
     lookups.begin_chunk(begin / kLookupChunk);
@@ -166,7 +171,9 @@ void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_o
       const auto copy_table_variable = dim == 1    ? copy_rows<1>
                                        : dim == 16 ? copy_rows<16>
                                                    : copy_rows<0>;
-      copy_table_variable(table_variable.arena, table_variable.spec, table_variable.seed,
+      const size_t at =
+          of_model ? optim::model_weights_at(table_variable.spec.optimizer, uint32_t(dim)) : 0;
+      copy_table_variable(table_variable.arena, at, table_variable.spec, table_variable.seed,
                           chunk_keys, rows, end - begin, out + begin * dim * sizeof(float));
       out += n * dim * sizeof(float);
     }

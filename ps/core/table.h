@@ -29,6 +29,10 @@ struct ApplyOptions {
   uint32_t rate_reductions = 0;  // by the schedule `plateau`, as in wire::Push
 };
 
+/// What a pull reads: the weights that training updates, or those that a model predicts with. These
+/// are the averages if the rows have them.
+enum class Weights : uint8_t { kTrained, kOfModel };
+
 struct TableMemory {
   uint64_t index_bytes = 0;
   uint64_t row_bytes = 0;  // weights, slots and padding of all rows made so far
@@ -44,8 +48,8 @@ struct SnapshotMemory {
 /// variables: row `r` of every variable belongs to the same key. The first apply to a key makes its
 /// row; a pull stores nothing. Row numbers stay valid until their partition is dropped or imported.
 ///
-/// In memory, each variable has one arena of rows [weights dim][slot 0 dim][slot 1 dim], padded to
-/// cache lines. One more arena holds the keys by row. In a large table the rows of a partition lie
+/// In memory, each variable has one arena of rows (see optim::stored_floats()), padded to cache
+/// lines. One more arena holds the keys by row. In a large table the rows of a partition lie
 /// in runs of consecutive row numbers. So a copy of the partition reads memory in order and needs
 /// no index.
 ///
@@ -75,7 +79,8 @@ class Table final {
 
   /// Reads weights. A key without a row reads as initialized. rows_out: null, or n row numbers
   /// (kNoRow: no row).
-  void pull(const void* keys, size_t n, void* values, uint32_t* rows_out) const;
+  void pull(const void* keys, size_t n, void* values, uint32_t* rows_out,
+            Weights weights = Weights::kTrained) const;
 
   /// Applies gradients in the order of the keys; a repeated key is applied each time. rows: null,
   /// or the row numbers from an earlier pull of the same keys (kNoRow is looked up again).
@@ -116,13 +121,15 @@ class Table final {
     uint64_t seed;
     uint32_t stored_floats;
     uint32_t pull_lines;   // cache lines of a row to prefetch for its weights
-    uint32_t apply_lines;  // the same for weights and slots
+    uint32_t model_lines;  // the same for what a model predicts with
+    uint32_t apply_lines;  // and for everything
     optim::UpdateRows update;
     optim::StepRates rates;
     Arena arena;
   };
   class RowFetcher;
-  void pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const;
+  void pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out,
+                 Weights weights) const;
   template <bool kHaveRows>
   void apply_rows(const void* keys, size_t n, const uint32_t* rows, const void* gradients,
                   const ApplyOptions& options);

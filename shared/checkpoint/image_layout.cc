@@ -69,7 +69,7 @@ Result<void> validate_chain(std::span<const wire::ImageRef> chain) {
 }
 
 uint64_t row_slots_of(const TableSpec& table, size_t m) {
-  return info_of(table.table_variables[m].optimizer.type).row_slots;
+  return downpour::row_slots_of(table.table_variables[m].optimizer);
 }
 
 size_t chain_length(std::span<const wire::ImageRef> images) {

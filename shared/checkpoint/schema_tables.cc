@@ -27,6 +27,10 @@ bool is_known(TableKind kind) {
   }
   return false;
 }
+/// The decay of stored averages, for tables that are read from a checkpoint. It only says that
+/// there are averages: a run uses the decay of its job.
+constexpr float kStoredEma = 0.5F;
+
 bool is_known(OptimizerType type) { return size_t(type) < kOptimizers.size(); }
 
 template <typename Enum>
@@ -84,6 +88,7 @@ void write_variable(const VariableSpec& variable, schema::Variable::Builder out)
   auto optimizer = out.initOptimizer();
   optimizer.setType(uint8_t(spec.type));
   optimizer.setLearningRate(spec.learning_rate);
+  optimizer.setAveraged(spec.averages());
   write_settings(spec, optimizer);
 }
 
@@ -99,6 +104,7 @@ Result<VariableSpec> read_variable(schema::Variable::Reader in) {
   OptimizerSpec& spec = variable.optimizer;
   DP_TRY(spec.type, enum_of<OptimizerType>(optimizer.getType(), "optimizer"));
   spec.learning_rate = optimizer.getLearningRate();
+  spec.ema = optimizer.getAveraged() ? kStoredEma : 0.0F;
   read_settings(optimizer, spec);
   return variable;
 }

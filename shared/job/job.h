@@ -439,6 +439,7 @@ struct Job {
   OptimizerSpec optimizer;
   std::vector<OptimizerRule> optimizer_rules;
   ClipSpec clip;
+  float ema = 0;  // decay of the averages of all weights, with which the model predicts; 0: none
   TrainSpec train;
   EvalSpec eval;
   ClusterSpec cluster;

@@ -192,7 +192,7 @@ std::string absolute_path(const std::string& path, const std::string& base) {
 }
 
 /// Sets own_optimizer and own_reduction: what the job does not set, its preset may choose. A
-/// schedule alone leaves the choice of the optimizer to the preset.
+/// schedule, `clip` or `ema` alone leaves the choice of the optimizer to the preset.
 void note_own_optimizer(const TomlNode& root, Job& job) {
   const TomlNode* optimizer = root.find("optimizer");
   const TomlNode* train = root.find("train");
@@ -200,7 +200,8 @@ void note_own_optimizer(const TomlNode& root, Job& job) {
   const bool chosen =
       optimizer != nullptr && (optimizer->kind != TomlNode::Kind::kTable ||
                                std::ranges::any_of(optimizer->entries, [](const auto& entry) {
-                                 return entry.first != "schedule" && entry.first != "clip";
+                                 return entry.first != "schedule" && entry.first != "clip" &&
+                                        entry.first != "ema";
                                }));
   job.model.options.own_optimizer = job.model.layers.empty() && !chosen;
 }

@@ -289,6 +289,11 @@ void visit_clip(V& v, T& t) {
 }
 
 template <typename V, typename T>
+void visit_ema(V& v, T& ema) {
+  if (V::kReads || ema > 0) v.real("ema", ema, {0, kShareBelowOne.max, true});
+}
+
+template <typename V, typename T>
 void visit_rule(V& v, T& t) {
   v.text("variables", t.variables);
   visit_optimizer(v, t.optimizer);
@@ -407,19 +412,21 @@ void visit_job(V& v, T& t) {
   v.number("partitions", t.partitions, 2, 4096);  // a ps reports about all of them in one message
   v.table("data", [&](auto& inner) { visit_data(inner, t.data); });
   v.table("model", [&](auto& inner) { visit_model(inner, t.model); });
-  // If the preset chooses the optimizer, only the schedule and the clipping are printed. Otherwise
-  // the preset could not choose again when the text is read.
+  // If the preset chooses the optimizer, only the schedule, the clipping and the averaging are
+  // printed. Otherwise the preset could not choose again when the text is read.
   if (!V::kReads && t.model.options.own_optimizer) {
-    if (t.optimizer.schedule.given() || t.clip.given()) {
+    if (t.optimizer.schedule.given() || t.clip.given() || t.ema > 0) {
       v.table("optimizer", [&](auto& inner) {
         if (t.optimizer.schedule.given()) inner.schedule("schedule", t.optimizer.schedule);
         visit_clip(inner, t.clip);
+        visit_ema(inner, t.ema);
       });
     }
   } else {
     v.table("optimizer", [&](auto& inner) {
       visit_optimizer(inner, t.optimizer);
       visit_clip(inner, t.clip);
+      visit_ema(inner, t.ema);
       inner.tables("rules", t.optimizer_rules,
                    [](auto& deeper, auto& rule) { visit_rule(deeper, rule); });
     });

@@ -38,6 +38,7 @@ constexpr Rule kRules[] = {
     {"optimizer.type", Frozen::kForRun},
     {"optimizer.rules[].type", Frozen::kForRun},
     {"optimizer.rules[].variables", Frozen::kForRun},
+    {"optimizer.ema", Frozen::kForRun},  // the rows store the averages
     // They decide how often the rate was reduced before the epoch.
     {"optimizer.schedule.patience", Frozen::kInEpoch},
     {"optimizer.schedule.min_delta", Frozen::kInEpoch},

@@ -15,6 +15,7 @@ VariableSpec VariableSet::make_variable(const std::string& name, TableKind kind,
   variable.init = init;
   // The ps apply the mean of the changes of replicas that train alone.
   variable.optimizer = job_.train.sync_every ? job_.train.outer : optimizer_of(name, kind);
+  variable.optimizer.ema = job_.ema;
   return variable;
 }
 

@@ -8,6 +8,7 @@
 #include "shared/optim/adagrad.h"
 #include "shared/optim/adam.h"
 #include "shared/optim/adamw.h"
+#include "shared/optim/average.h"
 #include "shared/optim/ftrl.h"
 #include "shared/optim/momentum.h"
 #include "shared/optim/rmsprop.h"
@@ -191,6 +192,7 @@ void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row) {
       start_row<typename C::Rule, C::kInfo.slots>(rule, spec, dim, row);
     if constexpr (C::kInfo.row_slots > 0) rule.start(spec, row[dim]);
   });
+  if (spec.averages()) start_average(dim, row, row + model_weights_at(spec, dim));
 }
 
 namespace {
@@ -202,15 +204,34 @@ UpdateRows kernel_of_width(uint32_t dim) {
   return update_rows<Rule, kSlots, kOwnRates, 0>;
 }
 
-}  // namespace
-
-UpdateRows update_kernel(const OptimizerSpec& spec, uint32_t dim) {
-  DP_CHECK(dim > 0);
+/// Returns the kernel that updates weights and slots, without averages.
+UpdateRows weights_kernel(const OptimizerSpec& spec, uint32_t dim) {
   return choose(spec, [&]<typename C>(C) -> UpdateRows {
     constexpr uint32_t kSlots = C::kInfo.slots;
     if (spec.schedule.given()) return kernel_of_width<typename C::Scheduled, kSlots, true>(dim);
     return kernel_of_width<typename C::Rule, kSlots, C::kInfo.rate_needs_step>(dim);
   });
+}
+
+/// Updates rows and their averages.
+void update_with_averages(const OptimizerSpec& spec, const Rows& rows,
+                          std::span<const RowUpdate> updates, const StepRate* rates,
+                          const void* gradients) {
+  const UpdateRows update = weights_kernel(spec, rows.dim);
+  const uint32_t average_at = model_weights_at(spec, rows.dim);
+  for (size_t i = 0; i < updates.size(); ++i) {
+    update(spec, rows, updates.subspan(i, 1), rate_needs_step(spec) ? rates + i : nullptr,
+           gradients);
+    float* const row = rows.base + updates[i].row * rows.stride;
+    average_weights(spec.ema, rows.dim, row, row + average_at);
+  }
+}
+
+}  // namespace
+
+UpdateRows update_kernel(const OptimizerSpec& spec, uint32_t dim) {
+  DP_CHECK(dim > 0);
+  return spec.averages() ? update_with_averages : weights_kernel(spec, dim);
 }
 
 }  // namespace downpour::optim

@@ -12,16 +12,17 @@
 
 namespace downpour::optim {
 
-/// Returns the number of slots: floats of optimizer state per weight.
-constexpr uint32_t slot_count(OptimizerType type) { return info_of(type).slots; }
-
-/// Returns the number of slots of a row: floats of optimizer state that its weights share.
-constexpr uint32_t row_slot_count(OptimizerType type) { return info_of(type).row_slots; }
-
 /// Returns the number of floats of a stored row: the weights, then each slot, `dim` floats each,
-/// and then the slots of the row.
+/// then the slots of the row, and with `spec.ema` the averages of the weights and the number of
+/// updates that they have seen.
 constexpr uint32_t stored_floats(const OptimizerSpec& spec, uint32_t dim) {
-  return dim * (1 + slot_count(spec.type)) + row_slot_count(spec.type);
+  return dim * (1 + slots_of(spec)) + row_slots_of(spec);
+}
+
+/// Returns the position in a stored row of the weights that a model predicts with: of the averages
+/// if the row has them, otherwise of the weights themselves.
+constexpr uint32_t model_weights_at(const OptimizerSpec& spec, uint32_t dim) {
+  return spec.ema > 0 ? stored_floats(spec, dim) - dim - 1 : 0;
 }
 
 /// Returns true if the learning rate changes during training, so that every update needs its own
@@ -58,7 +59,7 @@ class StepRates final {
 
 /// Writes the slots of a row whose weights were just initialized: the stored_floats(spec, dim) -
 /// dim floats after the weights. FTRL recomputes the weights from z at every update. Therefore its
-/// z starts at the value that yields the initial weight.
+/// z starts at the value that yields the initial weight. Averages start at the weights.
 void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row);
 
 /// One update: the indices of the row and of its gradient.

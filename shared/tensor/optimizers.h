@@ -42,8 +42,11 @@ struct OptimizerSpec {
   float beta = 1.0F;                 // ftrl: beta of McMahan 2013
   float rho = 0.9F;                  // rmsprop: decay of the mean square
   float weight_decay = 0.01F;        // adamw
+  // Every type: decay of the averages of the weights, which the rows then store; 0: no averages.
+  float ema = 0.0F;
   // Of the learning rate. Checkpoints do not store it: a resumed run uses the schedule of its job.
   ScheduleSpec schedule = {};
+  bool averages() const { return ema > 0; }
   auto operator<=>(const OptimizerSpec&) const = default;
 };
 
@@ -150,6 +153,16 @@ static_assert([] {
 
 constexpr const OptimizerInfo& info_of(OptimizerType type) { return kOptimizers[size_t(type)]; }
 constexpr std::string_view name_of(OptimizerType type) { return info_of(type).name; }
+/// Returns the number of floats that a row stores besides each weight: the slots of the optimizer,
+/// and the average.
+constexpr uint32_t slots_of(const OptimizerSpec& spec) {
+  return info_of(spec.type).slots + (spec.ema > 0 ? 1 : 0);
+}
+/// Returns the number of floats that a row stores once: the optimizer's slots of the row, and the
+/// number of updates that its average has seen.
+constexpr uint32_t row_slots_of(const OptimizerSpec& spec) {
+  return info_of(spec.type).row_slots + (spec.ema > 0 ? 1 : 0);
+}
 /// Returns the settings of an optimizer for a job that gives only its type.
 constexpr OptimizerSpec optimizer_defaults(OptimizerType type) { return info_of(type).defaults; }
 

@@ -167,6 +167,14 @@ TEST_CASE("serve predicts what predict does, for a table of numbers and texts", 
   CHECK(skew(dir, kMixedJob, mixed(1), mixed(2)) <= kTolerance);
 }
 
+TEST_CASE("serve predicts with averages of the weights as predict does", "[integration]") {
+  const ScratchDir dir;
+  std::string job = kMixedJob;
+  const std::string rate = "learning_rate = 0.05\n";
+  job.insert(job.find(rate) + rate.size(), "ema = 0.99\n");
+  CHECK(skew(dir, job.c_str(), mixed(1), mixed(2)) <= kTolerance);
+}
+
 TEST_CASE("serve predicts what predict does, for libsvm", "[integration]") {
   const ScratchDir dir;
   CHECK(skew(dir, kPairsJob, pairs(1), pairs(2)) <= kTolerance);

@@ -20,8 +20,8 @@ uint64_t row_bytes(const TableSpec& table) {
   for (const VariableSpec& variable : table.table_variables) {
     const uint64_t floats =
         table.kind == TableKind::kEmbedding ? variable.dim : variable.elements();
-    const OptimizerType type = variable.optimizer.type;
-    bytes += (floats * (1 + optim::slot_count(type)) + optim::row_slot_count(type)) * sizeof(float);
+    bytes += (floats * (1 + slots_of(variable.optimizer)) + row_slots_of(variable.optimizer)) *
+             sizeof(float);
   }
   return bytes;
 }

@@ -69,10 +69,11 @@ struct Scorer::Table {
       const float* from = image.table_variables[m].data();
       for (const uint64_t key : image.keys) {
         const uint32_t floats = spec.row_floats(m, key);
+        const float* const row = from + optim::model_weights_at(variable.optimizer, floats);
         if (spec.kind == TableKind::kDense) {
-          std::copy_n(from, floats, &weights[m][key * kDenseBlockFloats]);
+          std::copy_n(row, floats, &weights[m][key * kDenseBlockFloats]);
         } else {
-          weights[m].insert(weights[m].end(), from, from + floats);
+          weights[m].insert(weights[m].end(), row, row + floats);
         }
         from += optim::stored_floats(variable.optimizer, floats);
       }

@@ -25,7 +25,8 @@ Result<void> append_rows(const SavedModel& model, size_t table, size_t m, Archiv
   return model.each_partition(table, [&](const TableImage& rows) {
     std::vector<float> weights;
     weights.reserve(rows.keys.size() * variable.dim);
-    const float* from = rows.table_variables[m].data();
+    const float* from =
+        rows.table_variables[m].data() + optim::model_weights_at(variable.optimizer, variable.dim);
     for (size_t r = 0; r < rows.keys.size(); ++r, from += stored)
       weights.insert(weights.end(), from, from + variable.dim);
     return archive.append(bytes_of(weights));

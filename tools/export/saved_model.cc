@@ -48,7 +48,8 @@ Result<void> SavedModel::each_row(
   const VariableSpec& variable = manifest_.tables[table].table_variables[m];
   const uint32_t stored = optim::stored_floats(variable.optimizer, variable.dim);
   return each_partition(table, [&](const TableImage& rows) -> Result<void> {
-    const float* from = rows.table_variables[m].data();
+    const float* from =
+        rows.table_variables[m].data() + optim::model_weights_at(variable.optimizer, variable.dim);
     for (size_t r = 0; r < rows.keys.size(); ++r, from += stored) use(rows.keys[r], from);
     return {};
   });
@@ -67,7 +68,8 @@ Result<std::vector<float>> SavedModel::dense(size_t table) const {
     const float* from = blocks.table_variables[0].data();
     for (const uint64_t block : blocks.keys) {
       const uint32_t floats = spec.row_floats(0, block);
-      std::copy_n(from, floats, &weights[block * kDenseBlockFloats]);
+      std::copy_n(from + optim::model_weights_at(variable.optimizer, floats), floats,
+                  &weights[block * kDenseBlockFloats]);
       from += optim::stored_floats(variable.optimizer, floats);
     }
     return {};

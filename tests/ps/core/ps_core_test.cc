@@ -210,6 +210,30 @@ TEST_CASE("every fourth heartbeat reports the load of each partition since the p
   CHECK(double(rows) == Approx(1.0 * 4000 * kKeys).epsilon(0.15));
 }
 
+TEST_CASE("evaluations and predictions pull averages, and training pulls weights", "[ps][core]") {
+  PsConfig config = small_config();
+  config.tables[0].table_variables[0].optimizer.ema = 0.5F;
+  PsHarness ps(config);
+  wire::Push push = ps.push({0, 0, 0});
+  push.sections = {{TableId{0}, 1}};
+  for (uint32_t batch = 0; batch < 2; ++batch) {
+    push.batch.batch = batch;
+    const auto reply = ps.step(9, push, keys_to(1), Bytes::of(std::vector<float>{-1.0F, 0, 0, 0}));
+    REQUIRE(std::holds_alternative<wire::PushReply>(reply.body));
+  }
+  const auto pulled = [&](wire::Purpose purpose) {
+    const auto reply = ps.step(
+        9, wire::Pull{.worker = Incarnation{9}, .purpose = purpose, .sections = {{TableId{0}, 1}}},
+        keys_to(1));
+    REQUIRE(std::get<wire::PullReply>(reply.body).status == wire::PullStatus::kOk);
+    return reply.values.load<float>(0);
+  };
+  CHECK(pulled(wire::Purpose::kTrain) == 2.0F);
+  const float average = 9.0F / 11 + 0.75F * (2.0F - 9.0F / 11);  // decays 2 / 11 and 3 / 12
+  CHECK(pulled(wire::Purpose::kEval) == Approx(average));
+  CHECK(pulled(wire::Purpose::kPredict) == Approx(average));
+}
+
 TEST_CASE("the epochs and shards that a peer opens are limited", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.epochs_open_max = 2;

@@ -124,6 +124,48 @@ TEST_CASE("rows are updated as the optimizer says, at any width and any address"
   }
 }
 
+TEST_CASE("a model predicts with averages, and training reads weights", "[ps][table]") {
+  const auto model_of = [](const Table& table, const Keys& keys) {
+    Floats values(table.value_floats(keys.data(), keys.size()));
+    table.pull(keys.data(), keys.size(), values.data(), nullptr, Weights::kOfModel);
+    return values;
+  };
+  TableSpec spec = two_members();
+  spec.table_variables[1].optimizer.type = OptimizerType::kSgd;
+  for (VariableSpec& v : spec.table_variables) v.optimizer.ema = 0.5F;
+  TableSpec blocks = dense(5000);
+  blocks.table_variables[0].optimizer.ema = 0.5F;
+  for (const TableSpec& averaged : {spec, blocks}) {
+    Table table(TableId{1}, averaged, kSeed, kBits);
+    const Keys keys = averaged.kind == TableKind::kDense ? Keys{1, 0} : random_keys(200, 5);
+    const Floats start = pull(table, keys);
+    CHECK(model_of(table, keys) == start);
+    CHECK(table.rows() == 0);
+    apply(table, keys, random_floats(start.size(), 6));
+    const Floats first = pull(table, keys);
+    apply(table, keys, random_floats(start.size(), 7));
+    const Floats second = pull(table, keys);
+    const Floats model = model_of(table, keys);
+    for (size_t i = 0; i < model.size(); ++i) {
+      // The decay of the first update is 2 / 11, and that of the second one 3 / 12.
+      const float one = start[i] + 9.0F / 11 * (first[i] - start[i]);
+      CHECK(model[i] == Approx(one + 0.75F * (second[i] - one)).margin(1e-6));
+    }
+    CHECK(model != second);
+    Table restored(TableId{1}, averaged, kSeed, kBits);
+    for (uint32_t p = 0; p < 8; ++p)
+      REQUIRE(restored.import_partition(PartitionId(p), table.export_partition(PartitionId(p))));
+    CHECK(model_of(restored, keys) == model);
+    CHECK(pull(restored, keys) == second);
+    // Without `ema`, a model has the weights themselves.
+    TableSpec plain = averaged;
+    for (VariableSpec& v : plain.table_variables) v.optimizer.ema = 0;
+    Table without(TableId{1}, plain, kSeed, kBits);
+    apply(without, keys, random_floats(start.size(), 6));
+    CHECK(model_of(without, keys) == first);
+  }
+}
+
 TEST_CASE("a key that occurs several times in one push gets every gradient", "[ps][table]") {
   Table table(TableId{2},
               {.name = "t", .table_variables = {variable("t", 1, OptimizerType::kSgd, 1.0F)}},

@@ -132,6 +132,30 @@ TEST_CASE(
         1.0F);
 }
 
+TEST_CASE("averages of weights are a key of the job, beside any optimizer", "[job]") {
+  const Job job = loaded(small_job("optimizer.ema = 0.999\n"));
+  CHECK(job.ema == 0.999F);
+  CHECK(job.model.options.own_optimizer);  // the preset may still choose it
+  for (const Job& given : {job, test::completed(small_job("optimizer.ema = 0.999\n")),
+                           loaded(small_job("optimizer = { type = \"sgd\", ema = 0.5 }\n"))}) {
+    const auto again = job_from_toml(job_to_toml(given), given.base_dir);
+    REQUIRE(again);
+    CHECK(again->ema == given.ema);
+  }
+  Job other = job;
+  other.ema = 0;
+  CHECK(frozen_differences(job, other, false).size() == 1);
+  CHECK(job_to_toml(other).find("ema =") == std::string::npos);
+  for (const char* bad : {"0", "1", "-0.5", "true"}) {
+    const Error error = error_of(small_job(str("optimizer.ema = ", bad, "\n")));
+    INFO(error.what);
+    CHECK(error.code == ErrorCode::kConfig);
+    CHECK(error.what.find("optimizer.ema") != std::string::npos);
+  }
+  const std::string rule = "optimizer.rules = [{ variables = \"*\", type = \"sgd\", ema = 0.9 }]\n";
+  CHECK(error_of(small_job(rule)).what.find("ema") != std::string::npos);
+}
+
 TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
        {"train.sync_every = \"epoch\"", "train.max_time = \"6h\"",

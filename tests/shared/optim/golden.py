@@ -2,12 +2,15 @@
 """Reference values for tests/shared/optim/optimizer_test.cc:
 
     python3 golden.py > golden.inc && python3 golden.py rows > golden_rows.inc
+    python3 golden.py averages > golden_averages.inc
 
 The formulas of the papers named in shared/optim/*.h, in float64 with plain Python (no library of ours, no NumPy needed).
 Where torch can be imported, SGD, momentum, Adagrad and RMSProp are checked against torch.optim as well.
 Three weights take five gradients each; after every step: weights, slot 0, slot 1.
 With `rows`: the optimizers with one slot for each row, checked against torch operations as well. A row takes 100
 gradients; after steps 1, 10 and 100: weights, slot of the row.
+With `averages`: optimizers with averages of the weights. Rows take the same gradients; after the same steps: weights,
+averages, number of updates. The averages are computed as sums of all weights so far with their factors, not recursively.
 """
 import math
 import sys
@@ -133,6 +136,34 @@ def print_rows():
         print(" }},")
 
 
+AVERAGE_CASES = [(0, 0.9), (4, 0.99), (5, 0.95), (0, 0.5)]
+
+
+def run_averages(case, decay, dim):
+    _, rule, c, start = case
+    w = [W0[i % 3] for i in range(dim)]
+    slots = [start(x, c) for x in w]
+    history, rates = [list(w)], [1.0]
+    for step in range(1, ROW_STEPS[-1] + 1):
+        for i in range(dim):
+            w[i], slots[i] = rule(w[i], slots[i], row_gradient(step, i), step, c)
+        rate = 1 - min(decay, (1 + step) / (10 + step))
+        rates = [x * (1 - rate) for x in rates] + [rate]
+        history.append(list(w))
+        yield step, list(w), [math.fsum(r * h[i] for r, h in zip(rates, history)) for i in range(dim)]
+
+
+def print_averages():
+    print("// Made by golden.py; do not edit.")
+    for index, decay in AVERAGE_CASES:
+        print("{{.type = OptimizerType::%s, .ema = %sF},\n {" % (CASES[index][0], decay))
+        for dim in ROW_DIMS:
+            for step, w, e in run_averages(CASES[index], decay, dim):
+                if step in ROW_STEPS:
+                    print("  {%d, %d, {" % (dim, step) + ", ".join("%.9g" % x for x in w + e + [step]) + "}},")
+        print(" }},")
+
+
 def torch_check():
     try:
         import torch
@@ -165,6 +196,8 @@ def run(case):
 def main():
     if sys.argv[1:] == ["rows"]:
         return print_rows()
+    if sys.argv[1:] == ["averages"]:
+        return print_averages()
     torch_check()
     print("// Made by golden.py; do not edit.")
     for case in CASES:

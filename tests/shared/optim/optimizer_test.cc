@@ -38,10 +38,18 @@ const std::vector<GoldenRows>& golden_rows() {
   };
   return all;
 }
+/// The weights, their averages and the number of updates of one row.
+const std::vector<GoldenRows>& golden_averages() {
+  static const std::vector<GoldenRows> all = {
+#include "golden_averages.inc"
+  };
+  return all;
+}
 std::vector<OptimizerSpec> golden_specs() {
   std::vector<OptimizerSpec> specs;
   for (const Golden& golden : goldens()) specs.push_back(golden.spec);
   for (const GoldenRows& golden : golden_rows()) specs.push_back(golden.spec);
+  for (const GoldenRows& golden : golden_averages()) specs.push_back(golden.spec);
   return specs;
 }
 constexpr float kStart[] = {0.5F, -0.25F, 0.0F};
@@ -69,7 +77,7 @@ TEST_CASE("every optimizer matches its paper's formula at every width", "[optim]
   for (const Golden& golden : goldens()) {
     for (const uint32_t dim : {1U, 3U, 16U, 37U}) {
       const OptimizerSpec& spec = golden.spec;
-      const uint32_t slots = slot_count(spec.type);
+      const uint32_t slots = slots_of(spec);
       const uint32_t rows = 3;
       const size_t stride = stored_floats(spec, dim) + 5;
       std::vector<float> memory = start_rows(spec, dim, rows, stride);
@@ -128,6 +136,58 @@ TEST_CASE("an optimizer of rows matches its formula over 100 steps at every widt
       for (size_t i = 0; i < golden.stored.size(); ++i)
         CHECK(double(memory[i]) == Approx(golden.stored[i]).margin(1e-5).epsilon(1e-5));
       CHECK(memory.back() == -99.0F);  // nothing is written past the row
+    }
+  }
+}
+
+TEST_CASE("averages of weights match their sums over 100 steps at every width", "[optim]") {
+  for (const auto& [spec, goldens] : golden_averages()) {
+    for (const GoldenRow& golden : goldens) {
+      INFO(name_of(spec.type) << " ema " << spec.ema << " dim " << golden.dim << " step "
+                              << golden.step);
+      const uint32_t dim = golden.dim;
+      const size_t stored = stored_floats(spec, dim);
+      std::vector<float> memory = start_rows(spec, dim, 1, stored + 1);
+      const uint32_t average_at = model_weights_at(spec, dim);
+      CHECK(std::equal(memory.begin(), memory.begin() + dim, memory.begin() + average_at));
+      for (uint32_t step = 1; step <= golden.step; ++step) {
+        std::vector<float> g(dim);
+        for (uint32_t i = 0; i < dim; ++i)
+          g[i] = float((step * 7 + i * 5 + step * i) % 23) / 16 - 0.6875F;
+        const RowUpdate update;
+        const StepRate rate = rate_needs_step(spec) ? step_rate(spec, step) : StepRate{};
+        update_kernel(spec, dim)(spec, {memory.data(), 0, dim}, {&update, 1}, &rate, g.data());
+      }
+      REQUIRE(golden.stored.size() == 2 * dim + 1);
+      // float32 against float64: the roundings of 100 steps
+      for (uint32_t i = 0; i < dim; ++i)
+        CHECK(double(memory[i]) == Approx(golden.stored[i]).margin(5e-6));
+      for (uint32_t i = 0; i <= dim; ++i)
+        CHECK(double(memory[average_at + i]) == Approx(golden.stored[dim + i]).margin(5e-6));
+      CHECK(memory.back() == -99.0F);  // nothing is written past the row
+    }
+  }
+}
+
+TEST_CASE("averages change neither the weights nor the slots", "[optim]") {
+  for (const OptimizerInfo& info : kOptimizers) {
+    for (const uint32_t dim : {1U, 3U, 16U}) {
+      OptimizerSpec plain = info.defaults, averaging = info.defaults;
+      averaging.ema = 0.9F;
+      std::vector<float> want = start_rows(plain, dim, 1, stored_floats(plain, dim));
+      std::vector<float> got = start_rows(averaging, dim, 1, stored_floats(averaging, dim));
+      const std::vector<float> gradients(dim, 0.25F);
+      for (uint32_t step = 1; step <= 5; ++step) {
+        const RowUpdate update;
+        const StepRate rate = step_rate(plain, step);
+        update_kernel(plain, dim)(plain, {want.data(), 0, dim}, {&update, 1}, &rate,
+                                  gradients.data());
+        update_kernel(averaging, dim)(averaging, {got.data(), 0, dim}, {&update, 1}, &rate,
+                                      gradients.data());
+      }
+      INFO(info.name << " dim " << dim);
+      CHECK(std::equal(want.begin(), want.end(), got.begin()));
+      CHECK(got.back() == 5.0F);
     }
   }
 }
