@@ -136,9 +136,11 @@ class Reader : private TableReader {
     const T rounded = T(read);
     const bool low = range.above ? !(double(rounded) > range.min) : !(read >= range.min);
     if (low || !(read <= range.max)) {
-      const std::string wanted =
-          range.max >= 3e38 ? str(range.above ? "more than " : "at least ", number_text(range.min))
-                            : str("from ", number_text(range.min), " to ", number_text(range.max));
+      const std::string min = number_text(range.min), max = number_text(range.max);
+      const std::string wanted = range.max >= 3e38
+                                     ? str(range.above ? "more than " : "at least ", min)
+                                 : range.above ? str("more than ", min, " and at most ", max)
+                                               : str("from ", min, " to ", max);
       return bad_value(*node, name, number_text(read), str("it must be ", wanted));
     }
     value = rounded;

@@ -122,6 +122,9 @@ TEST_CASE("a resumed run continues with weights and averages", "[integration]") 
   require(dir, {"train", dir / "twice.toml", "--quiet", "--epochs", "1"});
   require(dir, {"train", dir / "twice.toml", "--quiet", "--epochs", "2"});
   CHECK(predictions(dir, "twice") == predictions(dir, "once"));
+  // The mean of the two equal models is the same model.
+  require(dir, {"average", dir / "runs/once", dir / "runs/twice", "--out", dir / "runs/mean"});
+  CHECK(largest_difference(predictions(dir, "mean"), predictions(dir, "once")) < 1e-5F);
   for (const std::string ema : {"0.9", "0.999"}) {
     const Ended changed = downpour(
         dir, {"train", dir / "once.toml", "--epochs", "3", "--set", "optimizer.ema=" + ema});

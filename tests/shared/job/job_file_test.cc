@@ -151,6 +151,8 @@ TEST_CASE("averages of weights are a key of the job, beside any optimizer", "[jo
     INFO(error.what);
     CHECK(error.code == ErrorCode::kConfig);
     CHECK(error.what.find("optimizer.ema") != std::string::npos);
+    if (std::string(bad) != "true")
+      CHECK(error.hint == "it must be more than 0 and at most 0.9999999");
   }
   const std::string rule = "optimizer.rules = [{ variables = \"*\", type = \"sgd\", ema = 0.9 }]\n";
   CHECK(error_of(small_job(rule)).what.find("ema") != std::string::npos);
