@@ -24,10 +24,10 @@ np.save("y.npy", rng.integers(0, units, rows))
 """
 
 
-@row(ROW, "dense gradients of 1 and 16 MiB over tcp, 2 ps + 2 workers: synchronous steps, against all_reduce with gloo")
+@row(ROW, "dense gradients of 1 and 16 MiB, 2 ps + 2 workers, over tcp and over ipc: synchronous steps, against all_reduce with gloo")
 def all_reduce(lab):
-    """A batch has one record, so that a step is mostly push, commit and pull. Without keys, because gloo has none. Runs both sides
-    in turns. The medians of three turns count."""
+    """A batch has one record, so that a step is mostly push, commit and pull. tcp is without keys, because gloo has none; ipc is what
+    `downpour train` chooses for processes of one machine. Runs all sides in turns. The medians of three turns count."""
     python = venv_python(lab, TORCH)
     folder = lab.row_folder(ROW)
     for mib, (inputs, units, steps) in LAYERS.items():
@@ -36,18 +36,27 @@ def all_reduce(lab):
         lab.run(ROW, [python, "-c", MAKE_ARRAYS, 2 * steps, inputs, units], cwd=arrays).expect()
         job = folder / f"job-{mib}.toml"
         job.write_text(JOB.format(mib=mib, shard=2 * steps // SHARDS, inputs=inputs, units=units))
-        turns = [(_steps(lab, job, steps), _gloo(lab, python, mib << 18, steps)) for _ in range(TURNS)]
-        rate, beside = (median([turn[side][0] for turn in turns]) * (mib << 20) / 1e6 for side in (0, 1))
-        ours, theirs = (median([turn[side][1] for turn in turns]) / 1000 for side in (0, 1))
-        compute = median([turn[0][2] for turn in turns])
-        yield at_least(f"{mib} MiB: bytes/s of a step, of gloo's", median([own[0] / other[0] for own, other in turns]), 1, " x",
-                       f"{figure(rate)} to {figure(beside)} MB/s; {ours:.1f} and {theirs:.1f} CPU ms a step of all processes; computing takes "
-                       f"{compute:.0%} of the step; medians of {TURNS} turns")
+        turns = [(_steps(_over_tcp(lab, job), steps), _steps(_over_ipc(lab, job), steps), _gloo(lab, python, mib << 18, steps))
+                 for _ in range(TURNS)]
+        for side, transport in enumerate(("tcp", "ipc")):
+            rate, beside = (median([turn[of][0] for turn in turns]) * (mib << 20) / 1e6 for of in (side, 2))
+            ours, theirs = (median([turn[of][1] for turn in turns]) / 1000 for of in (side, 2))
+            compute = median([turn[side][2] for turn in turns])
+            yield at_least(f"{mib} MiB over {transport}: bytes/s of a step, of gloo's", median([turn[side][0] / turn[2][0] for turn in turns]), 1,
+                           " x", f"{figure(rate)} to {figure(beside)} MB/s; {ours:.1f} and {theirs:.1f} CPU ms a step of all processes; "
+                           f"computing takes {compute:.0%} of the step; medians of {TURNS} turns")
 
 
-def _steps(lab, job, steps):
+def _over_tcp(lab, job):
+    return lab.train_by_hand(ROW, job, {"cluster.ps": 2, "cluster.workers": 2}, insecure=True)
+
+
+def _over_ipc(lab, job):
+    return lab.train(ROW, str(job), "--ps", 2, "--workers", 2, "--transport", "ipc").summary()
+
+
+def _steps(summary, steps):
     """Returns steps/s, the CPU microseconds of all processes per step, and the share of the time in which the busier worker computes."""
-    summary = lab.train_by_hand(ROW, job, {"cluster.ps": 2, "cluster.workers": 2}, insecure=True)
     if summary["records"] != 2 * steps:
         raise Broken(f"{summary['records']} records were trained, not {2 * steps}")
     seconds = summary["train_seconds"]
