@@ -15,7 +15,12 @@ namespace downpour::transport {
 
 class Outbox {
  public:
-  explicit Outbox(Transport& transport) : transport_(transport) {}
+  enum class Holds : uint8_t {
+    kReplies,   // to peers that may request much and accept nothing: a limited number of bytes
+    kRequests,  // own ones, whose payloads stay in memory until they are answered
+  };
+  explicit Outbox(Transport& transport, Holds holds = Holds::kReplies)
+      : transport_(transport), limited_(holds == Holds::kReplies) {}
 
   /// Sends the message, or keeps it (kFull). Messages to a peer that is gone are dropped (kGone),
   /// because requests are repeated and lost replies requested again.
@@ -54,8 +59,8 @@ class Outbox {
     bytes_ = 0;
   }
 
-  // Further messages are dropped, like on a network, because a peer may request much and accept
-  // nothing. The first waiting message of a peer is always kept.
+  // Further messages are dropped, like on a network. The first waiting message of a peer is always
+  // kept. Requests have only the first limit.
   static constexpr size_t kWaitingMax = 4096;       // of one peer
   static constexpr uint64_t kBytesMax = 64 * kMiB;  // of one peer
   static constexpr uint64_t kBytesOfAllMax = 256 * kMiB;
@@ -72,8 +77,9 @@ class Outbox {
   void keep(PeerId peer, wire::Message&& message) {
     Waiting& waiting = waiting_[peer];
     const uint64_t bytes = bytes_of(message);
-    const bool fits = waiting.messages.size() < kWaitingMax && waiting.bytes + bytes <= kBytesMax &&
-                      bytes_ + bytes <= kBytesOfAllMax;
+    const bool fits =
+        waiting.messages.size() < kWaitingMax &&
+        (!limited_ || (waiting.bytes + bytes <= kBytesMax && bytes_ + bytes <= kBytesOfAllMax));
     if (!waiting.messages.empty() && !fits) return;
     bytes_ += bytes;
     waiting.bytes += bytes;
@@ -81,6 +87,7 @@ class Outbox {
   }
 
   Transport& transport_;
+  bool limited_;
   std::unordered_map<PeerId, Waiting> waiting_;
   uint64_t bytes_ = 0;  // of the payloads for all peers
   int64_t give_up_ns_ = 0;

@@ -122,7 +122,8 @@ class Client {
  public:
   Client(const std::string& endpoint, const std::vector<TableSpec>& tables,
          const std::vector<std::vector<uint64_t>>& key_sets)
-      : transport_(transport::make_zmq_transport()), outbox_(*transport_) {
+      : transport_(transport::make_zmq_transport()),
+        outbox_(*transport_, transport::Outbox::Holds::kRequests) {
     auto peer = transport_->connect(endpoint);
     DP_CHECK(peer.has_value(), peer.error().what);
     peer_ = *peer;
@@ -238,7 +239,8 @@ class Client {
     DP_CHECK(!pending_.empty());
     const Pending pending = std::move(pending_.front());  // one core answers in order
     pending_.pop_front();
-    DP_CHECK(message.envelope.request == pending.request);
+    DP_CHECK(message.envelope.request == pending.request, raw(message.envelope.request),
+             raw(pending.request));
     heard_s_ = wall_seconds();
     const auto* const pulled = std::get_if<wire::PullReply>(&message.body);
     if (pulled != nullptr) {

@@ -66,7 +66,7 @@ static uint64_t memory_bytes(const Batch& batch) {
 WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options,
                        std::unique_ptr<Engines> engines)
     : transport_(transport),
-      outbox_(transport),
+      outbox_(transport, transport::Outbox::Holds::kRequests),
       options_(std::move(options)),
       core_(make_config(options_)),
       engines_(engines != nullptr ? std::move(engines) : make_thread_engines()),
