@@ -1,6 +1,7 @@
 """Rows against other trainers in the same run: Vowpal Wabbit, and TensorFlow's ParameterServerStrategy and
 MultiWorkerMirroredStrategy."""
 import json
+import re
 
 from .frame import Broken, at_least, at_most, figure, median, not_run, NotRun, row
 from .lab import outputs, two_cores
@@ -155,7 +156,8 @@ def _mirrored(lab, python, script, batch, steps):
     """Returns examples/s, and the CPU microseconds of both workers per example, after 30 steps of warming up."""
     command = [python, script, "--kind", "multi", "--workers", 2, "--batch", batch // 2, "--steps", steps]
     out = lab.run("mwms", command, 600, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder("mwms")).out
-    workers = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    # Both workers print an object. If they print at once, both objects may be on one line.
+    workers = [json.loads(text) for text in re.findall(r"\{[^{}]*\}", out)]
     if len(workers) != 2 or any(worker["global_batch"] != batch for worker in workers):
         raise Broken(f"{script.name} printed figures of {len(workers)} workers")
     return min(worker["ex_s"] for worker in workers), sum(worker["cpu_us_per_ex"] for worker in workers)
