@@ -1,9 +1,9 @@
-"""torch_models.py ROWS.npy MODEL FIELDS IDS UNITS: trains a click model of Downpour's presets with PyTorch, for two epochs.
+"""torch_models.py ROWS.npy MODEL FIELDS IDS UNITS: trains a click model of Downpour's presets with PyTorch, for one epoch.
 
 ROWS.npy has FIELDS + 1 integers in a row: an id below FIELDS * IDS for each field, and the label. UNITS is a list such as 64,32.
 The embeddings have sparse gradients. The linear weights of Wide & Deep and DeepFM are the first column of the same table, because
-one lookup and one sparse update then suffice. Trains with torch.compile and without it, each from new parameters and after a
-warm-up. Only the second epoch is timed. Prints JSON. Needs PyTorch.
+one lookup and one sparse update are faster than two. Trains with torch.compile and without it, each from new parameters and after
+a warm-up that is not timed. Prints JSON. Needs PyTorch.
 """
 import json
 import os
@@ -94,22 +94,20 @@ def peak():
 
 
 def train(ids, labels, table, compiled):
-    """Trains for two epochs. Returns examples/s, CPU seconds of an example and the mean loss of the second one, and the network."""
+    """Trains for one epoch. Returns examples/s, CPU seconds of an example, the mean loss and the network."""
     torch.manual_seed(1)
     network = Network()
     loss_of = torch.compile(network) if compiled else network
     start = {name: value.clone() for name, value in network.state_dict().items()}
 
-    def begin_anew():
+    def epoch(batches):
         with torch.no_grad():
             table.weight.uniform_(-0.05, 0.05)
             if WIDE:
                 table.weight[:, 0] = 0
         network.load_state_dict(start)
         options = {"lr": LEARNING_RATE, "initial_accumulator_value": ACCUMULATOR, "eps": EPSILON}
-        return [torch.optim.Adagrad(table.parameters(), **options), torch.optim.Adagrad(network.parameters(), fused=True, **options)]
-
-    def epoch(batches, optimizers):
+        optimizers = [torch.optim.Adagrad(table.parameters(), **options), torch.optim.Adagrad(network.parameters(), fused=True, **options)]
         total = torch.zeros(())
         begin, cpu = time.perf_counter(), time.process_time()
         for i in range(0, batches * BATCH, BATCH):
@@ -122,10 +120,8 @@ def train(ids, labels, table, compiled):
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         return {"ex_s": batches * BATCH / seconds, "cpu_us": cpu / (batches * BATCH) * 1e6, "loss": total.item() / batches}
 
-    epoch(WARM_STEPS, begin_anew())
-    optimizers = begin_anew()
-    epoch(len(labels) // BATCH, optimizers)
-    return epoch(len(labels) // BATCH, optimizers), network
+    epoch(WARM_STEPS)
+    return epoch(len(labels) // BATCH), network
 
 
 def main():
