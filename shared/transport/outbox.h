@@ -15,21 +15,17 @@ namespace downpour::transport {
 
 class Outbox {
  public:
-  enum class Holds : uint8_t {
-    kReplies,   // to peers that may request much and accept nothing: a limited number of bytes
-    kRequests,  // own ones, whose payloads stay in memory until they are answered
-  };
-  explicit Outbox(Transport& transport, Holds holds = Holds::kReplies)
-      : transport_(transport), limited_(holds == Holds::kReplies) {}
+  explicit Outbox(Transport& transport) : transport_(transport) {}
 
-  /// Sends the message, or keeps it (kFull). Messages to a peer that is gone are dropped (kGone),
-  /// because requests are repeated and lost replies requested again.
-  SendStatus send(PeerId peer, wire::Message&& message) {
+  /// Sends the message, or keeps it (kFull) if less than `bytes_max` waits for this peer. Messages
+  /// to a peer that is gone are dropped (kGone), because requests are repeated and lost replies
+  /// requested again.
+  SendStatus send(PeerId peer, wire::Message&& message, uint64_t bytes_max = kBytesMax) {
     if (!waiting_.contains(peer)) {
       const SendStatus status = transport_.send(peer, std::move(message));
       if (status != SendStatus::kFull) return status;
     }
-    keep(peer, std::move(message));
+    keep(peer, std::move(message), bytes_max);
     return SendStatus::kFull;
   }
   /// Tries to send the kept messages. Called on every turn of the loop.
@@ -59,11 +55,15 @@ class Outbox {
     bytes_ = 0;
   }
 
-  // Further messages are dropped, like on a network. The first waiting message of a peer is always
-  // kept. Requests have only the first limit.
+  // Further messages are dropped, like on a network, because a peer may request much and accept
+  // nothing. The first waiting message of a peer is always kept.
   static constexpr size_t kWaitingMax = 4096;       // of one peer
   static constexpr uint64_t kBytesMax = 64 * kMiB;  // of one peer
   static constexpr uint64_t kBytesOfAllMax = 256 * kMiB;
+  // Of one peer, for requests whose payloads stay in memory until they are answered, so that
+  // waiting takes no more memory. They do not count towards kBytesOfAllMax. A request that waits
+  // too long is sent once more while its copy still waits, so the limit also bounds these copies.
+  static constexpr uint64_t kRequestBytesMax = kWaitingMax * kMiB;
 
  private:
   static constexpr int64_t kDrainNs = 2 * kSecond;
@@ -74,12 +74,11 @@ class Outbox {
   static uint64_t bytes_of(const wire::Message& message) {
     return message.keys.size() + message.values.size();
   }
-  void keep(PeerId peer, wire::Message&& message) {
+  void keep(PeerId peer, wire::Message&& message, uint64_t bytes_max) {
     Waiting& waiting = waiting_[peer];
     const uint64_t bytes = bytes_of(message);
-    const bool fits =
-        waiting.messages.size() < kWaitingMax &&
-        (!limited_ || (waiting.bytes + bytes <= kBytesMax && bytes_ + bytes <= kBytesOfAllMax));
+    const bool fits = waiting.messages.size() < kWaitingMax && waiting.bytes + bytes <= bytes_max &&
+                      (bytes_max > kBytesMax || bytes_ + bytes <= kBytesOfAllMax);
     if (!waiting.messages.empty() && !fits) return;
     bytes_ += bytes;
     waiting.bytes += bytes;
@@ -87,7 +86,6 @@ class Outbox {
   }
 
   Transport& transport_;
-  bool limited_;
   std::unordered_map<PeerId, Waiting> waiting_;
   uint64_t bytes_ = 0;  // of the payloads for all peers
   int64_t give_up_ns_ = 0;

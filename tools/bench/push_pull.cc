@@ -122,8 +122,7 @@ class Client {
  public:
   Client(const std::string& endpoint, const std::vector<TableSpec>& tables,
          const std::vector<std::vector<uint64_t>>& key_sets)
-      : transport_(transport::make_zmq_transport()),
-        outbox_(*transport_, transport::Outbox::Holds::kRequests) {
+      : transport_(transport::make_zmq_transport()), outbox_(*transport_) {
     auto peer = transport_->connect(endpoint);
     DP_CHECK(peer.has_value(), peer.error().what);
     peer_ = *peer;
@@ -222,7 +221,7 @@ class Client {
       }
       message.body = std::move(push);
       message.values = gradients_.slice(at, messages[m].value_bytes);
-      outbox_.send(peer_, std::move(message));
+      outbox_.send(peer_, std::move(message), transport::Outbox::kRequestBytesMax);
       at += messages[m].value_bytes;
     }
     ++next_batch_;

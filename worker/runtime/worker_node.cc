@@ -66,7 +66,7 @@ static uint64_t memory_bytes(const Batch& batch) {
 WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options,
                        std::unique_ptr<Engines> engines)
     : transport_(transport),
-      outbox_(transport, transport::Outbox::Holds::kRequests),
+      outbox_(transport),
       options_(std::move(options)),
       core_(make_config(options_)),
       engines_(engines != nullptr ? std::move(engines) : make_thread_engines()),
@@ -230,7 +230,9 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
     const transport::PeerId* peer = connections_.find_peer(send.to);
     if (peer == nullptr) continue;  // an owner in an older view: the request is regrouped
     stats_.pushed_bytes += send.message.values.size();
-    outbox_.send(*peer, std::move(send.message));
+    const bool is_push = std::holds_alternative<wire::Push>(send.message.body);
+    outbox_.send(*peer, std::move(send.message),
+                 is_push ? transport::Outbox::kRequestBytesMax : transport::Outbox::kBytesMax);
   }
   for (WorkerEffects::Exit& exit : fx.exits) {
     finished_ = true;
