@@ -10,10 +10,10 @@ namespace {
 
 // Chunk: its values (512 KiB) and as many gradients fit into the L2 cache. For Wide & Deep this is
 // 128 records, which was the fastest of 32, 64, 128 and 256 in one run each on a busy Xeon with 2
-// MiB of L2. Records of more than 2048 floats, as of DCN-V2 with 26 embeddings, do not fit: with
-// fewer than 64 records, products take longer than the cache saves.
-constexpr uint64_t kChunkFloats = 128 * 1024;
-constexpr uint32_t kChunkRowsMin = 64, kChunkRowsMax = 256;
+// MiB of L2. With fewer than 64 records, products become slower by more than the cache saves, so
+// records of more than 2048 floats (DCN-V2 with 26 embeddings) may take up to four times as much.
+constexpr uint64_t kChunkFloats = 128 * 1024, kChunkFloatsMost = 4 * kChunkFloats;
+constexpr uint32_t kChunkRowsMin = 16, kChunkRowsGood = 64, kChunkRowsMax = 256;
 // Slot: about a quarter of a millisecond of products, so that adding up the gradients of the slots
 // costs only a few per cent.
 constexpr uint64_t kSlotProducts = 16 << 20;
@@ -196,8 +196,10 @@ void lay_out(Program& program, const std::vector<ValueUse>& uses) {
   prune_concats(program);
   order_gradients(program, uses);
   find_keyed(program, uses);
-  program.chunk_rows = clamp_rows(kChunkFloats / std::max<uint64_t>(1, program.row_floats),
-                                  kChunkRowsMin, kChunkRowsMax);
+  const uint64_t row_floats = std::max<uint64_t>(1, program.row_floats);
+  const uint64_t good = std::min<uint64_t>(kChunkRowsGood, kChunkFloatsMost / row_floats);
+  program.chunk_rows =
+      clamp_rows(std::max(kChunkFloats / row_floats, good), kChunkRowsMin, kChunkRowsMax);
   program.slot_rows = clamp_rows(kSlotProducts / std::max<uint64_t>(1, program.dense_floats),
                                  kSlotRowsMin, kSlotRowsMax);
 }
