@@ -42,11 +42,14 @@ struct Totals {
     const uint64_t in_row = row_slots_of(spec, m);
     const uint64_t copies =
         weights == 0 ? 1 : (floats.size() - in_row * image.keys.size()) / weights;
+    const bool averages = spec.table_variables[m].optimizer.averages();
     size_t position = 0;
     for (const uint64_t key : image.keys) {
       const uint64_t row = spec.row_floats(m, key);
-      add_weights(std::span(floats).subspan(position, row));
-      position += row * copies + in_row;
+      const uint64_t end = position + row * copies + in_row;
+      // The averages, with which the model predicts, are the last floats of a row but one.
+      add_weights(std::span(floats).subspan(averages ? end - 1 - row : position, row));
+      position = end;
     }
     rows += image.keys.size();
     stored += floats.size();
