@@ -55,6 +55,35 @@ TEST_CASE("the ranking metrics of an evaluation are read back from a manifest",
   CHECK(std::isnan(evaluations[0].rankings[1].auc));
 }
 
+TEST_CASE("slices are read by the names of their numbers", "[chief][history]") {
+  Evaluation evaluation{.id = 3, .epochs_trained = 1};
+  evaluation.outputs.resize(1);
+  evaluation.slices.emplace_back().sums = {.weight = 4, .loss = 6, .label = 2};
+  evaluation.slice_rankings.push_back({.auc = 0.75});
+  auto records = to_records({EpochAccount{}}, {evaluation});
+  std::string& summary = records[0].summary;
+  const auto read = [&] {
+    std::vector<EpochAccount> accounts;
+    std::vector<Evaluation> evaluations;
+    from_records(records, {}, accounts, evaluations);
+    return evaluations.at(0);
+  };
+  CHECK(read().slices == evaluation.slices);
+  CHECK(read().slice_rankings.at(0).auc == 0.75);
+  CHECK(std::isnan(read().slice_rankings.at(0).f1));
+  const auto replace = [&](const std::string& name, const std::string& by) {
+    const size_t at = summary.find(name, summary.find("slice_columns"));
+    REQUIRE(at != std::string::npos);
+    summary.replace(at, name.size(), by);
+  };
+  replace("\"weight\",\"loss\"", "\"loss\",\"weight\"");  // another order
+  replace("\"label\"", "\"of_a_later_version\"");
+  CHECK(read().slices.at(0).sums == OutputSums{.weight = 6, .loss = 4});
+  CHECK(read().slice_rankings.at(0).auc == 0.75);
+  summary.replace(summary.find("slice_columns"), 13, "other_columns");
+  CHECK(read().slices.empty());
+}
+
 TEST_CASE("an older manifest has the mean absolute error only where the loss is the same",
           "[chief][history]") {
   Evaluation evaluation{.epochs_trained = 1};

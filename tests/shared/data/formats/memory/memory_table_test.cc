@@ -112,6 +112,22 @@ TEST_CASE("memory: NaN, a cleared bit and a negative index are missing values", 
   CHECK(batches[0].tables[0].keys.size() == 3);  // "bb", the default, "a"
 }
 
+TEST_CASE("memory: missing values between copied numbers stay at their rows", "[data]") {
+  const std::vector<float> values = {1, 2, kNan, 4, kNan, 6, kNan, 8};
+  const SharedTable table(
+      std::make_shared<MemoryTable>(MemoryTable{8, {numbers("n", {'f', 4}, values)}}));
+  auto plan = table_plan(table, {{.name = "n", .fallback = "9"}});
+  plan->batch_size = 5;
+  plan->layout.floats = {{"n", 1}};
+  const auto batches = read_table(plan).value();
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[0].floats[0].values == std::vector<float>{1, 2, 9, 4, 9});
+  CHECK(batches[1].records == 3);
+  CHECK(batches[1].floats[0].values[0] == 6);
+  CHECK(batches[1].floats[0].values[1] == 9);
+  CHECK(batches[1].floats[0].values[2] == 8);
+}
+
 TEST_CASE("memory: an infinite number between others is an error of its row", "[data]") {
   const std::vector<double> values = {1, 2, std::numeric_limits<double>::infinity(), 4};
   const SharedTable table(
