@@ -231,6 +231,8 @@ Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& t
                        (locals == nullptr ||
                         (locals[m].type == OptimizerType::kSgd && !locals[m].schedule.given()));
     if (!known) return wrong(str("variable ", variable.name, " has another optimizer"));
+    if (variable.optimizer.averages())
+      return wrong(str("variable ", variable.name, " has averages"));
     if (variable.init.type != InitType::kZero && variable.init.scale != 0)
       return wrong(str("variable ", variable.name, " does not begin at 0"));
     table_variables.push_back(
