@@ -47,6 +47,7 @@ struct EpochAccount {
 
 /// Rows of slices that a run keeps, of the newest evaluations. Older ones lose theirs.
 constexpr size_t kSliceRowsKept = 8192;
+/// Bins of the reliability diagram of an output.
 constexpr size_t kReliabilityBins = 10;
 
 /// One finished evaluation.
@@ -56,7 +57,7 @@ struct Evaluation {
   wire::ShardCounts counts;
   std::vector<OutputMetrics> outputs;    // the AUC buckets are kept only for the newest evaluation
   std::vector<RankingMetrics> rankings;  // by output, also of earlier evaluations
-  // By output; of a logistic loss.
+  // By output; empty for other losses than the logistic one.
   std::vector<std::vector<ReliabilityBin>> reliability;
   // For each row of each of eval.slices: all outputs, without AUC buckets. Empty for older
   // evaluations (kSliceRowsKept).

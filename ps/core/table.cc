@@ -23,7 +23,8 @@ uint32_t lines_of(size_t floats, Arena::Stride stride) {
 }
 
 /// Padding would double the memory of rows of 16 weights and one slot of the row. Saving memory is
-/// the purpose of an optimizer with slots of rows. Averages come with such a slot, too.
+/// the purpose of an optimizer with slots of rows. Rows with averages are packed, too, because they
+/// also have a slot of the row.
 Arena::Stride stride_of(const OptimizerSpec& optimizer) {
   return row_slots_of(optimizer) > 0 ? Arena::Stride::kPacked : Arena::Stride::kPadded;
 }

@@ -121,8 +121,8 @@ class Table final {
     uint64_t seed;
     uint32_t stored_floats;
     uint32_t pull_lines;   // cache lines of a row to prefetch for its weights
-    uint32_t model_lines;  // the same for what a model predicts with
-    uint32_t apply_lines;  // and for everything
+    uint32_t model_lines;  // of the weights that a model predicts with
+    uint32_t apply_lines;  // of the whole row
     optim::UpdateRows update;
     optim::StepRates rates;
     Arena arena;

@@ -1,5 +1,5 @@
-// The reliability of predicted probabilities: how often records with about the same prediction are
-// positive.
+// The calibration of predicted probabilities: the share of positive records among those with about
+// the same prediction.
 #pragma once
 
 #include <cstddef>

@@ -198,7 +198,7 @@ ChartPanel figure_panel(std::span<const RunOverview> runs, const std::string& na
 }
 
 /// Returns a panel for each output of which a run has a reliability diagram: that of the run's
-/// result. On the dashed line a probability is as often right as it says.
+/// result. Points on the dashed diagonal are calibrated.
 std::vector<ChartPanel> reliability_panels(std::span<const RunOverview> runs) {
   std::map<std::string, ChartPanel> panels;
   const bool several = std::ranges::any_of(
