@@ -17,9 +17,9 @@ class Outbox {
  public:
   explicit Outbox(Transport& transport) : transport_(transport) {}
 
-  /// Sends the message, or keeps it (kFull) if less than `bytes_max` waits for this peer. Messages
-  /// to a peer that is gone are dropped (kGone), because requests are repeated and lost replies
-  /// requested again.
+  /// Sends the message, or keeps it (kFull) if at most `bytes_max` then wait for this peer.
+  /// Messages to a peer that is gone are dropped (kGone), because requests are repeated and lost
+  /// replies requested again. `bytes_max`: the same for all messages to a peer.
   SendStatus send(PeerId peer, wire::Message&& message, uint64_t bytes_max = kBytesMax) {
     if (!waiting_.contains(peer)) {
       const SendStatus status = transport_.send(peer, std::move(message));
@@ -60,9 +60,9 @@ class Outbox {
   static constexpr size_t kWaitingMax = 4096;       // of one peer
   static constexpr uint64_t kBytesMax = 64 * kMiB;  // of one peer
   static constexpr uint64_t kBytesOfAllMax = 256 * kMiB;
-  // Of one peer, for requests whose payloads stay in memory until they are answered, so that
-  // waiting takes no more memory. They do not count towards kBytesOfAllMax. A request that waits
-  // too long is sent once more while its copy still waits, so the limit also bounds these copies.
+  // Of one peer that gets only requests, whose payloads stay in memory until they are answered.
+  // Waiting then takes no more memory, and does not count towards kBytesOfAllMax. A request that
+  // waits too long is sent once more while its copy still waits; kWaitingMax bounds these copies.
   static constexpr uint64_t kRequestBytesMax = kWaitingMax * kMiB;
 
  private:
@@ -70,15 +70,23 @@ class Outbox {
   struct Waiting {
     std::deque<wire::Message> messages;
     uint64_t bytes = 0;
+    uint64_t bytes_max = kBytesMax;
   };
   static uint64_t bytes_of(const wire::Message& message) {
     return message.keys.size() + message.values.size();
   }
+  uint64_t counted_bytes() const {
+    uint64_t sum = 0;
+    for (const auto& [peer, waiting] : waiting_)
+      if (waiting.bytes_max < kRequestBytesMax) sum += waiting.bytes;
+    return sum;
+  }
   void keep(PeerId peer, wire::Message&& message, uint64_t bytes_max) {
     Waiting& waiting = waiting_[peer];
+    waiting.bytes_max = bytes_max;
     const uint64_t bytes = bytes_of(message);
     const bool fits = waiting.messages.size() < kWaitingMax && waiting.bytes + bytes <= bytes_max &&
-                      (bytes_max > kBytesMax || bytes_ + bytes <= kBytesOfAllMax);
+                      (bytes_max >= kRequestBytesMax || counted_bytes() + bytes <= kBytesOfAllMax);
     if (!waiting.messages.empty() && !fits) return;
     bytes_ += bytes;
     waiting.bytes += bytes;

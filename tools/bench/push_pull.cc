@@ -196,7 +196,7 @@ class Client {
                                 .keep_handle = phase_ == Phase::kPullPush,
                                 .sections = messages[m].wire_sections()};
       message.keys = messages[m].keys;
-      outbox_.send(peer_, std::move(message));
+      outbox_.send(peer_, std::move(message), transport::Outbox::kRequestBytesMax);
       at += messages[m].value_bytes;
     }
   }

@@ -230,9 +230,10 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
     const transport::PeerId* peer = connections_.find_peer(send.to);
     if (peer == nullptr) continue;  // an owner in an older view: the request is regrouped
     stats_.pushed_bytes += send.message.values.size();
-    const bool is_push = std::holds_alternative<wire::Push>(send.message.body);
-    outbox_.send(*peer, std::move(send.message),
-                 is_push ? transport::Outbox::kRequestBytesMax : transport::Outbox::kBytesMax);
+    // The outbox has the only copy of predictions for the chief.
+    outbox_.send(
+        *peer, std::move(send.message),
+        send.to == kChief ? transport::Outbox::kBytesMax : transport::Outbox::kRequestBytesMax);
   }
   for (WorkerEffects::Exit& exit : fx.exits) {
     finished_ = true;

@@ -403,10 +403,19 @@ TEST_CASE("an outbox keeps as many bytes of requests as their sender allows", "[
   for (uint32_t i = 0; i < kMessages; ++i)
     outbox.send(to, predictions(200'000, i), Outbox::kRequestBytesMax);
   CHECK(outbox.bytes() > Outbox::kBytesMax);
+  // They leave room for replies to another peer.
+  Mailbox other;
+  const PeerId slow = connected(client, bound(other, "tcp://127.0.0.1:*"));
+  for (uint32_t i = 0; i < 300; ++i)
+    outbox.send(to, predictions(200'000, kMessages + i), Outbox::kRequestBytesMax);
+  const uint64_t before = outbox.bytes();
+  CHECK(before > Outbox::kBytesOfAllMax);
+  for (uint32_t i = 0; i < 10; ++i) outbox.send(slow, predictions(200'000, i));
+  CHECK(outbox.bytes() >= before + 4 * 800'000);
   CHECK(client.wait_until([&] {
     outbox.flush();
     node.poll(kMillisecond);
-    return node.received.size() == kMessages;
+    return node.received.size() == kMessages + 300;
   }));
 }
 
