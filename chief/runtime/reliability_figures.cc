@@ -15,7 +15,7 @@ Json bins_json(const std::vector<ReliabilityBin>& bins) {
 std::vector<ReliabilityBin> bins_from(const Json& json) {
   std::vector<ReliabilityBin> bins;
   for (const Json& bin : json)
-    bins.push_back({bin.at(0).get<double>(), bin.at(1).get<double>(), bin.at(2).get<double>()});
+    bins.push_back({bin.at(0).get<double>(), bin.at(1).get<double>(), bin.at(2).get<uint64_t>()});
   return bins;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace downpour {
 struct ReliabilityBin {
   double predicted = 0;  // mean probability
   double observed = 0;   // share of positive records
-  double records = 0;
+  uint64_t records = 0;
   bool operator==(const ReliabilityBin&) const = default;
 };
 

@@ -121,8 +121,7 @@ TEST_CASE("reliability bins are kept in the manifest and in the history", "[chie
   CHECK(lines[0].reliability.empty());
   CHECK(lines[1].reliability == std::vector<ReliabilityFigures>{{"value", bins}});
   const std::string text = history_text(lines);
-  CHECK(text.find("\"reliability\":{\"value\":[[0.1,0.125,8.0],[0.75,0.5,2.0]]}") !=
-        std::string::npos);
+  CHECK(text.find("\"reliability\":{\"value\":[[0.1,0.125,8],[0.75,0.5,2]]}") != std::string::npos);
   CHECK(*parse_history(text, "history.jsonl") == lines);
 }
 

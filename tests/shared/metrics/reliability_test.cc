@@ -34,7 +34,7 @@ TEST_CASE("the bins of a calibrated model lie on the diagonal, those of others d
   REQUIRE(bins.size() == 10);
   double last = 0;
   for (const ReliabilityBin& bin : bins) {
-    CHECK(bin.records == Approx(20'000).margin(50));
+    CHECK(double(bin.records) == Approx(20'000).margin(50));
     CHECK(bin.observed == Approx(bin.predicted).margin(0.012));  // three standard deviations
     CHECK(bin.predicted > last);
     last = bin.predicted;
