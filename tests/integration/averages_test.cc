@@ -110,6 +110,16 @@ TEST_CASE("all that predicts uses the averages of the weights", "[integration]")
   write_job(dir, "second", learns_nothing, ", warm_start = { run = \"runs/ema\", slots = false }");
   require(dir, {"train", dir / "second.toml", "--quiet"});
   CHECK(largest_difference(predictions(dir, "second"), averaged) < 1e-5F);
+  // `inspect` shows the averages: those of `ema` are the weights with which `second` began.
+  const auto norm_of_kernel = [&](const std::string& run) {
+    const Json shown = Json::parse(require(dir, {"inspect", dir / ("runs/" + run), "--json"}));
+    for (const Json& variable : shown["variables"])
+      if (variable["name"] == "tower/0/kernel") return variable["l2_norm"].get<double>();
+    FAIL("no kernel in " << shown.dump());
+    return 0.0;
+  };
+  CHECK(norm_of_kernel("ema") == Approx(norm_of_kernel("second")).epsilon(1e-6));
+  CHECK(norm_of_kernel("ema") != Approx(norm_of_kernel("plain")).epsilon(1e-4));
 }
 
 TEST_CASE("a resumed run continues with weights and averages", "[integration]") {
