@@ -52,7 +52,7 @@ def _over_tcp(lab, job):
 
 
 def _over_ipc(lab, job):
-    return lab.train(ROW, str(job), "--ps", 2, "--workers", 2, "--transport", "ipc").summary()
+    return lab.train(ROW, str(job), "--ps", 2, "--workers", 2, "--transport", "ipc", "--threads", 2).summary()
 
 
 def _steps(summary, steps):

@@ -1,8 +1,8 @@
 """torch_models.py ROWS.npy MODEL FIELDS IDS UNITS: trains a click model of Downpour's presets with PyTorch, for one epoch.
 
 ROWS.npy has FIELDS + 1 integers in a row: an id below FIELDS * IDS for each field, and the label. UNITS is a list such as 64,32.
-The embeddings have sparse gradients. The linear weights of Wide & Deep and DeepFM are the first column of the same table, because
-one lookup and one sparse update are faster than two. Trains with torch.compile and without it, each from new parameters and after
+The embeddings have sparse gradients. The linear weights of Wide & Deep and DeepFM are the first column of the same table, so that
+one lookup and one sparse update suffice. Trains with torch.compile and without it, each from new parameters and after
 a warm-up that is not timed. Prints JSON. Needs PyTorch.
 """
 import json
