@@ -20,6 +20,11 @@ T load(const uint8_t* at) {
   return value;
 }
 
+/// Adds the gradients of a row. `from` is unaligned.
+void add_floats(const uint8_t* __restrict from, uint32_t count, float* __restrict to) {
+  for (uint32_t f = 0; f < count; ++f) to[f] += load<float>(from + f * sizeof(float));
+}
+
 }  // namespace
 
 void StepSum::begin() {
@@ -42,35 +47,59 @@ void StepSum::add(const StagedPush& push, const StagedPush::Payload& payload, fl
   const uint8_t* keys = payload.keys.data();
   const uint8_t* gradients = payload.values.data();
   const uint32_t* rows = payload.rows.empty() ? nullptr : payload.rows.data();
-  const auto bits = uint32_t(std::countr_zero(partitions_.count()));
   for (const wire::Section& section : payload.sections) {
-    const TableSpec& spec = partitions_.spec(section.table);
+    find_places(push, section, keys, rows);
     TableSum& table = tables_[raw(section.table)];
-    places_.clear();
-    for (uint32_t i = 0; i < section.keys; ++i) {
-      const auto key = load<uint64_t>(keys + i * sizeof(uint64_t));
-      const bool admitted =
-          push.whole ||
-          contains(push.parts, partition_of(row_hash(section.table, key, spec.group), bits));
-      const uint32_t row = rows == nullptr ? kNoRow : rows[i];
-      places_.push_back(admitted ? place_of(section.table, key, row) : kNoPlace);
-      if (row_weight == 0 || !admitted) continue;
+    if (row_weight != 0) {
       table.divisors.resize(table.keys.size(), 0.0F);
-      table.divisors[places_.back()] += row_weight;
+      for (const uint32_t place : places_) {
+        if (place != kNoPlace) table.divisors[place] += row_weight;
+      }
     }
+    const TableSpec& spec = partitions_.spec(section.table);
+    const bool dense = spec.kind == TableKind::kDense;
     for (size_t v = 0; v < spec.table_variables.size(); ++v) {
+      const uint32_t dim = spec.table_variables[v].dim;
+      float* const sums = table.values[v].data();
       for (uint32_t i = 0; i < section.keys; ++i) {
-        const uint32_t floats = spec.row_floats(v, load<uint64_t>(keys + i * sizeof(uint64_t)));
+        const uint32_t floats =
+            dense ? spec.row_floats(v, load<uint64_t>(keys + i * sizeof(uint64_t))) : dim;
         const uint8_t* const gradient =
             std::exchange(gradients, gradients + floats * sizeof(float));
-        if (places_[i] == kNoPlace) continue;
-        float* const sum = table.values[v].data() + start_of(section.table, v, places_[i]);
-        for (uint32_t f = 0; f < floats; ++f) sum[f] += load<float>(gradient + f * sizeof(float));
+        const uint32_t place = places_[i];
+        if (place == kNoPlace) continue;
+        add_floats(gradient, floats, sums + (dense ? table.starts[place] : uint64_t{place} * dim));
       }
     }
     keys += section.keys * sizeof(uint64_t);
     if (rows != nullptr) rows += section.keys;
   }
+}
+
+/// Writes the places of the keys of a section to `places_`. New keys get gradients of 0.
+void StepSum::find_places(const StagedPush& push, const wire::Section& section, const uint8_t* keys,
+                          const uint32_t* rows) {
+  constexpr uint32_t kAhead = 16;  // keys; the index may be larger than the caches
+  const TableSpec& spec = partitions_.spec(section.table);
+  TableSum& table = tables_[raw(section.table)];
+  const auto bits = uint32_t(std::countr_zero(partitions_.count()));
+  const auto key_at = [&](uint32_t i) { return load<uint64_t>(keys + i * sizeof(uint64_t)); };
+  table.values.resize(spec.table_variables.size());
+  places_.resize(section.keys);
+  for (uint32_t i = 0; i < section.keys; ++i) {
+    const uint64_t key = key_at(i);
+    if (2 * (table.keys.size() + 1) > table.index.size()) grow_index(table);
+    if (i + kAhead < section.keys)
+      __builtin_prefetch(&table.index[first_slot(table, key_at(i + kAhead))]);
+    const bool admitted =
+        push.whole ||
+        contains(push.parts, partition_of(row_hash(section.table, key, spec.group), bits));
+    const uint32_t row = rows == nullptr ? kNoRow : rows[i];
+    places_[i] = admitted ? place_of(section.table, key, row) : kNoPlace;
+  }
+  if (spec.kind == TableKind::kDense) return;
+  for (size_t v = 0; v < table.values.size(); ++v)
+    table.values[v].resize(table.keys.size() * spec.table_variables[v].dim, 0.0F);
 }
 
 void StepSum::finish(double divisor, float clip_value) {
@@ -189,10 +218,9 @@ uint64_t StepSum::start_of(TableId id, size_t variable, uint32_t place) const {
   return uint64_t{place} * spec.table_variables[variable].dim;
 }
 
-/// Returns the place of a key. A new key gets a place, and gradients of 0.
+/// Returns the place of a key. A new key of a dense table also gets gradients of 0.
 uint32_t StepSum::place_of(TableId id, uint64_t key, uint32_t row) {
   TableSum& table = tables_[raw(id)];
-  if (2 * (table.keys.size() + 1) > table.index.size()) grow_index(table);
   const size_t mask = table.index.size() - 1;
   size_t slot = first_slot(table, key);
   while (table.index[slot] != 0) {
@@ -201,13 +229,12 @@ uint32_t StepSum::place_of(TableId id, uint64_t key, uint32_t row) {
     slot = (slot + 1) & mask;
   }
   const TableSpec& spec = partitions_.spec(id);
-  table.values.resize(spec.table_variables.size());
   if (spec.kind == TableKind::kDense) {  // it does not grow beyond the variable
-    table.values[0].reserve(spec.table_variables[0].elements());
-    table.starts.push_back(table.values[0].size());
+    std::vector<float>& values = table.values[0];
+    values.reserve(spec.table_variables[0].elements());
+    table.starts.push_back(values.size());
+    values.resize(values.size() + spec.row_floats(0, key), 0.0F);
   }
-  for (size_t v = 0; v < table.values.size(); ++v)
-    table.values[v].resize(table.values[v].size() + spec.row_floats(v, key), 0.0F);
   table.keys.push_back(key);
   table.rows.push_back(row);
   table.index[slot] = uint32_t(table.keys.size());

@@ -50,6 +50,8 @@ class StepSum {
     std::vector<wire::Section> sections;
   };
   void add(const StagedPush& push, const StagedPush::Payload& payload, float row_weight);
+  void find_places(const StagedPush& push, const wire::Section& section, const uint8_t* keys,
+                   const uint32_t* rows);
   void divide_rows(TableId id);
   uint32_t place_of(TableId id, uint64_t key, uint32_t row);
   uint64_t start_of(TableId id, size_t variable, uint32_t place) const;
