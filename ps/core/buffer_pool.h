@@ -36,9 +36,7 @@ class BufferPool {
   Buffer take(size_t size, uint64_t taker) {
     const bool counted = ++taken_by(taker) <= buffers_max_ / 4 && taken_.size() <= buffers_max_;
     if (!counted && !may_take(taker)) return {};
-    for (size_t tried = 0; tried < buffers_.size(); ++tried) {
-      next_ = next_ + 1 < buffers_.size() ? next_ + 1 : 0;
-      Buffer& buffer = buffers_[next_];
+    for (Buffer& buffer : buffers_) {  // the first ones are the likeliest to be in the cache
       if (buffer.memory.use_count() != 1) continue;
       // Incrementing the count of this copy reads the decrement by the last owner. So the owner's
       // reads happen before our writes.
@@ -52,7 +50,6 @@ class BufferPool {
     made.taker = taker;
     if (!grow(made, size)) return {};
     buffers_.push_back(std::move(made));
-    next_ = buffers_.size() - 1;
     return buffers_.back();
   }
 
@@ -87,7 +84,6 @@ class BufferPool {
   }
 
   uint32_t buffers_max_;
-  size_t next_ = 0;
   std::vector<Buffer> buffers_;
   std::vector<std::pair<uint64_t, uint32_t>> taken_;  // by taker: at least its buffers in flight
 };
