@@ -11,7 +11,7 @@ namespace {
 
 /// Must be incremented by every change after which the same plan names other records or other
 /// values.
-constexpr uint64_t kReaderVersion = 2;
+constexpr uint64_t kReaderVersion = 3;
 
 void hash_op(plan::PlanHash& hash, const TransformSpec& spec) {
   hash.add("op", spec.index());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "shared/base/str.h"
 #include "shared/base/units.h"
@@ -91,12 +92,19 @@ class LineWindows final : public WindowSource {
 
   /// Moves to the first line that begins in the range. `source` must be at base_, one byte before
   /// the range.
-  Result<void> align() { return skip_line(); }
+  Result<void> align() {
+    aligned_ = true;
+    return skip_line();
+  }
   void started() { first_ = range_.begin == 0 ? 0 : base_ + used_; }
 
   Result<bool> next(Window& window) override {
     records_.clear();
     window.begin_progress = progress();
+    if (std::exchange(aligned_, false) && position() < limit_ &&
+        filled_ - used_ < std::min<uint64_t>(window_bytes_, limit_ - position())) {
+      DP_TRY_VOID(fill());
+    }
     while (records_.empty() && position() < limit_) {
       index_lines();  // rest of a window that had too many records
       if (!records_.empty()) break;
@@ -243,6 +251,7 @@ class LineWindows final : public WindowSource {
   size_t used_ = 0, filled_ = 0;
   uint64_t first_ = 0;
   bool eof_ = false;
+  bool aligned_ = false;  // the buffer has what align() has read, which may be less than a window
   uint64_t plain_until_ = 0;  // before this offset each line is a record
   bool plain_ = false;        // value for the records of the current window
 };

@@ -63,6 +63,30 @@ TEST_CASE("ranges take turns with a block of records each; a range at its end is
   }
 }
 
+TEST_CASE("a range that begins inside a file is shuffled as a whole", "[data][order]") {
+  const ScratchDir dir;
+  constexpr uint64_t kLines = 40'000;
+  std::string text;
+  for (uint64_t i = 0; i < kLines; ++i) text += str("1 ", i, ":1\n");
+  const auto plan = plan_of(dir.write("sorted", text));
+  reads_libsvm(*plan);
+  plan->data.shuffle = "shard";
+  const std::vector<plan::ShardRange> halves = plan::cut_shards(plan->files, text.size() / 2 + 1);
+  REQUIRE(halves.size() == 2);
+  for (const bool joined : {false, true}) {
+    INFO("joined " << joined);
+    plan->data.interleave.cycle = joined ? 2 : 1;
+    const auto ranges = joined ? halves : std::vector{halves[1]};
+    const std::vector<uint64_t> keys = read_joined(plan, ranges).keys;
+    const auto [low, high] = std::ranges::minmax(keys);
+    const uint64_t last_quarter = high - (high - low) / 4;
+    const auto begin = keys.end() - ptrdiff_t(keys.size() / 8);
+    const auto late =
+        std::count_if(begin, keys.end(), [&](uint64_t k) { return k > last_quarter; });
+    CHECK(double(late) / double(keys.size() / 8) == Approx(0.25).margin(0.05));
+  }
+}
+
 TEST_CASE("a shard read that starts at a later batch gives the same batches", "[data]") {
   const ScratchDir dir;
   const auto plan = three_files(dir);
