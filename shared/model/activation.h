@@ -18,7 +18,7 @@ struct ActivationInfo {
   /// True if the derivative is a function of the activation's input. Otherwise it is a function of
   /// its result, and a dense layer does not keep the input.
   bool needs_input = false;
-  bool rectifies = false;  // sets about half of the inputs to 0, or nearly: He initialization
+  bool rectifies = false;  // sets about half of the inputs to 0, or nearly
 };
 
 inline constexpr std::array kActivations{
