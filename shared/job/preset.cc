@@ -460,7 +460,11 @@ void set_up_regression(Job& job, const FileFacts& facts) {
   if (facts.records_estimated > kManyRecords) return;
   options.bins = 32;
   options.units = {256, 128};
-  if (facts.records_estimated <= kManyRecords / 20) job.train.batch_size = 64;
+  options.dim = 8;
+  if (facts.records_estimated <= kManyRecords / 20) {
+    job.train.batch_size = 64;
+    job.train.in_flight = 1;
+  }
   job.optimizer.schedule = {
       .type = ScheduleType::kPlateau, .factor = 0.3F, .patience = 3, .min = 0.03F};
 }
@@ -572,7 +576,8 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   job.train.epochs = facts.records_estimated > kManyRecords ? 5 : 40;
   // Files are often sorted by label, user or time. A compressed file can't be read at many places,
   // and an object only with a request for each.
-  if (!compressed && !is_object_path(facts.path)) job.data.interleave.cycle = 64;
+  if (!compressed && !is_object_path(facts.path))
+    job.data.interleave.cycle = facts.records_estimated <= kManyRecords / 5 ? 256 : 64;
   job.eval.holdout = 0.1;
   job.eval.early_stop.patience = facts.records_estimated > kManyRecords ? 2
                                  : facts.classes == 0                   ? 3
