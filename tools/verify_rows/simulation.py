@@ -6,6 +6,7 @@ from .lab import CHECKOUT, two_cores
 
 SEEDS = 300
 SEEDS_FULL = 10_000
+MODES = ("bounded", "sync", "backups", "local", "local-touched", "mixed")  # profiles of `downpour sim`
 
 
 @row("sim-10k", "the counter model under full chaos: 8 workers, 4 ps, 1 chief")
@@ -14,11 +15,7 @@ def sim_10k(lab):
     one_core = two_cores()[:2] + [two_cores()[2].split(",")[0]]
     command = [*one_core, lab.program(), "sim", "--counter", "--seeds", f"1..{seeds}", "--faults", "chaos", "--workers", 8, "--ps", 4]
     ended = lab.run("sim-10k", command, 60 + seeds)
-    totals = re.search(r"(\d+) seeds, (\d+) with a violation; ([\d.]+) seeds/s", ended.out)
-    if not totals:
-        raise Broken(f"`downpour sim` ended with {ended.code} and printed no totals: {ended.err.strip()[-200:]}")
-    ran, failed, rate = int(totals[1]), int(totals[2]), float(totals[3])
-    first = next((line for line in ended.err.splitlines() if line.startswith("seed ")), "")
+    ran, failed, rate, first = _totals(ended)
     yield is_true(f"violations in {ran:,} seeds", failed == 0 and ran == seeds, f"0 of {seeds:,}", str(failed), first)
     differ = ended.err.count("two runs with this seed differ")
     yield is_true("each 100th seed again", differ == 0, "the same hash", f"{differ} differ" if differ else "the same")
@@ -28,6 +25,31 @@ def sim_10k(lab):
     yield is_true("every kind of fault", bool(met) and not vacuous, "in >= 1 % of seeds", f"lacks {', '.join(vacuous)}" if vacuous else "all",
                   f"{len(met)} counters, least: {rarest} in {met.get(rarest, 0)} %; all: " + ", ".join(f"{name} {share} %" for name, share in met.items()))
     yield at_least("seeds/s on one core", rate, 20)
+    if not lab.full:
+        yield not_run(f"{SEEDS_FULL:,} seeds", "needs --full")
+
+
+def _totals(ended):
+    """Returns the seeds that ran, those with a violation, the seeds per second, and the line of the first violation."""
+    totals = re.search(r"(\d+) seeds, (\d+) with a violation; ([\d.]+) seeds/s", ended.out)
+    if not totals:
+        raise Broken(f"`downpour sim` ended with {ended.code} and printed no totals: {ended.err.strip()[-200:]}")
+    first = next((line for line in ended.err.splitlines() if line.startswith("seed ")), "")
+    return int(totals[1]), int(totals[2]), float(totals[3]), first
+
+
+@row("sim-modes", "each training mode under full chaos")
+def sim_modes(lab):
+    """Two processes run half of the seeds each."""
+    seeds = SEEDS_FULL if lab.full else SEEDS
+    halves = (f"1..{seeds // 2}", f"{seeds // 2 + 1}..{seeds}")
+    for mode in MODES:
+        commands = [[lab.program(), "sim", "--profile", mode, "--seeds", half] for half in halves]
+        with lab.start("sim-modes", commands[0], 60 + seeds) as first, lab.start("sim-modes", commands[1], 60 + seeds) as second:
+            totals = [_totals(running.wait()) for running in (first, second)]
+        ran, failed = (sum(column) for column in list(zip(*totals))[:2])
+        yield is_true(f"{mode}: violations", failed == 0 and ran == seeds, f"0 of {seeds:,} seeds", f"{failed} of {ran:,}",
+                      next((line for *_, line in totals if line), ""))
     if not lab.full:
         yield not_run(f"{SEEDS_FULL:,} seeds", "needs --full")
 
