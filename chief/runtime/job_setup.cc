@@ -164,7 +164,9 @@ void drop_conflicts(std::span<const Override> overrides, const ModelSpec& given,
     }
     // The chosen preset's own loss fits the target.
     if (options.loss.empty()) options.loss = find_preset(chosen.model.preset)->loss;
-    if (!preset->has_units) options.units.clear();
+    // The others were chosen for a preset with hidden layers.
+    if (!preset->has_units) options.units.clear(), options.dropout = 0;
+    if (!preset->has_units || !preset->has_dim) options.dim = 0;
     if (!preset->has_bins) options.bins = 0;
     if (!preset->has_loss) options.loss.clear();
     if (!preset->has_classes) options.classes = 0;
