@@ -92,16 +92,13 @@ class LineWindows final : public WindowSource {
 
   /// Moves to the first line that begins in the range. `source` must be at base_, one byte before
   /// the range.
-  Result<void> align() {
-    aligned_ = true;
-    return skip_line();
-  }
+  Result<void> align() { return skip_line(); }
   void started() { first_ = range_.begin == 0 ? 0 : base_ + used_; }
 
   Result<bool> next(Window& window) override {
     records_.clear();
     window.begin_progress = progress();
-    if (std::exchange(aligned_, false) && position() < limit_ &&
+    if (std::exchange(scanned_, false) && position() < limit_ &&
         filled_ - used_ < std::min<uint64_t>(window_bytes_, limit_ - position())) {
       DP_TRY_VOID(fill());
     }
@@ -216,6 +213,7 @@ class LineWindows final : public WindowSource {
   /// Skips the bytes up to and including the next line break.
   Result<void> skip_line() {
     const uint64_t begin = position();
+    scanned_ = true;
     for (;;) {
       if (used_ < filled_) {
         const void* end = std::memchr(buffer_.data() + used_, '\n', filled_ - used_);
@@ -251,7 +249,7 @@ class LineWindows final : public WindowSource {
   size_t used_ = 0, filled_ = 0;
   uint64_t first_ = 0;
   bool eof_ = false;
-  bool aligned_ = false;  // the buffer has what align() has read, which may be less than a window
+  bool scanned_ = false;  // the buffer has what skip_line() read, which may be less than a window
   uint64_t plain_until_ = 0;  // before this offset each line is a record
   bool plain_ = false;        // value for the records of the current window
 };
