@@ -36,7 +36,7 @@ class BufferPool {
   Buffer take(size_t size, uint64_t taker) {
     const bool counted = ++taken_by(taker) <= buffers_max_ / 4 && taken_.size() <= buffers_max_;
     if (!counted && !may_take(taker)) return {};
-    for (Buffer& buffer : buffers_) {  // the first ones are the likeliest to be in the cache
+    for (Buffer& buffer : buffers_) {  // the first free one, so that the last ones stay unused
       if (buffer.memory.use_count() != 1) continue;
       // Incrementing the count of this copy reads the decrement by the last owner. So the owner's
       // reads happen before our writes.

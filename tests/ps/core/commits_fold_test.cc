@@ -1,5 +1,8 @@
 // The sum of a synchronous step at a ps core: the order in which parts are added, what has no room,
 // and when the sum begins anew.
+#include <array>
+#include <map>
+
 #include "shared/base/hash.h"
 #include "tests/ps/core/sync_harness.h"
 
@@ -32,6 +35,24 @@ TEST_CASE("gradients are added in the order of the replicas, whatever the order 
   ps.stage(0, 1, 2, {3}, 5.0F);  // the next step begins at 0
   ps.commit(2, {{0, {0, 0, 1}}});
   CHECK(ps.weight(3) == -5.0F);
+}
+
+TEST_CASE("the sum of a step has every key, however many there are", "[ps][core]") {
+  SyncHarness ps(sync_config(3));
+  ps.step(kChiefPeer, expect_of(1, {0, 1, 2}));
+  std::map<uint64_t, float> sums;
+  for (const uint32_t replica : {0U, 1U, 2U}) {
+    const float gradient = std::array{1.0F, 10.0F, 100.0F}[replica];
+    std::vector<uint64_t> keys;
+    for (uint64_t key = 0; key < 3000; ++key) keys.push_back(key * (replica + 1));
+    keys.push_back(keys[7]);  // a repeated key counts each time
+    for (const uint64_t key : keys) sums[key] += gradient;
+    ps.stage(replica, 0, 1, keys, gradient);
+  }
+  ps.commit(1, kThreeParts);
+  size_t wrong = 0;
+  for (const auto& [key, sum] : sums) wrong += ps.weight(key) == -sum ? 0 : 1;
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("a part that has no room before its turn is asked for when its turn has come",
