@@ -18,7 +18,8 @@ struct ActivationInfo {
   /// True if the derivative is a function of the activation's input. Otherwise it is a function of
   /// its result, and a dense layer does not keep the input.
   bool needs_input = false;
-  bool rectifies = false;  // sets about half of the inputs to 0, or nearly
+  // Sets about half of the inputs to 0, or nearly. Decides the initial values of a dense layer.
+  bool rectifies = false;
 };
 
 inline constexpr std::array kActivations{

@@ -34,12 +34,13 @@ static_assert(std::ranges::all_of(kActivationNames, [](std::string_view name) {
   return std::ranges::find(kActivations, name, &ActivationInfo::name) != kActivations.end();
 }));
 
-/// The default is that of PyTorch's Linear before a relu, otherwise that of Glorot and Bengio 2010.
+/// The default is that of PyTorch's Linear before an activation that rectifies, otherwise that of
+/// Glorot and Bengio 2010.
 InitSpec kernel_init(const LayerSpec& layer, uint32_t in, uint32_t out,
                      Activation activation = Activation::kNone) {
   if (layer.init) return *layer.init;
-  const double variance = info_of(activation).rectifies ? 1.0 / in : 6.0 / (double(in) + out);
-  return {InitType::kUniform, float(std::sqrt(variance))};
+  const double squared = info_of(activation).rectifies ? 1.0 / in : 6.0 / (double(in) + out);
+  return {InitType::kUniform, float(std::sqrt(squared))};
 }
 
 class Compiler final {
