@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <cerrno>
+#include <cstdint>
+#include <netinet/in.h>
 #include <random>
 #include <set>
 #include <string>
@@ -13,9 +15,10 @@
 
 namespace downpour::testing {
 
-/// Returns an address (127.0.0.1:PORT) of this machine that no process uses, another one at each
-/// call. The port is below the range from which the kernel takes the ports of outgoing connections
-/// (32768 and above by default), so none of them takes it before the program does.
+/// Returns an address (127.0.0.1:PORT) of this machine that no process uses. Each call in a process
+/// returns a different one. The port is below the range from which the kernel takes the ports of
+/// outgoing connections (32768 and above by default), so none of them takes it before the program
+/// does.
 inline std::string free_address() {
   static std::mt19937 random{std::random_device{}()};
   static std::set<int> given;
