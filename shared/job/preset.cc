@@ -461,10 +461,10 @@ void set_up_regression(Job& job, const FileFacts& facts) {
   if (facts.records_estimated > kManyRecords) return;
   options.bins = 32;
   options.units = {256, 128};
-  options.dim = 8;
+  options.dim = 4;
   options.dropout = 0.1F;
   if (facts.records_estimated <= kManyRecords / 20) {
-    job.train.batch_size = 64;
+    job.train.batch_size = 128;
     job.train.in_flight = 1;
   }
   job.optimizer.schedule = {

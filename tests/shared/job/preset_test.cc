@@ -584,9 +584,9 @@ TEST_CASE("a regression without a job reduces its learning rate at a plateau", "
   facts.records_estimated = 20'000;
   const Job small = job_for_file(facts, "/home");
   CHECK(small.optimizer.schedule.type == ScheduleType::kPlateau);
-  CHECK(small.train.batch_size == 64);
+  CHECK(small.train.batch_size == 128);
   CHECK(small.train.in_flight == 1);
-  CHECK(small.model.options.dim == 8);
+  CHECK(small.model.options.dim == 4);
   CHECK(small.model.options.dropout == 0.1F);
   CHECK(small.eval.early_stop.patience == 3);
   facts.records_estimated = 200'000;
