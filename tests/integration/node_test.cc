@@ -20,8 +20,10 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr int kRows = 640;
+// A job that ends before a worker has connected to the chief leaves this worker without an answer.
+constexpr int kEpochs = 60;
 
-void make_job(const ScratchDir& dir, int epochs = 2) {
+void make_job(const ScratchDir& dir, int epochs = kEpochs) {
   dir.write("rows.svm", counter_rows(kRows));
   dir.write("job.toml",
             "run_dir = \"run\"\npartitions = 16\n"
@@ -77,7 +79,7 @@ void check_trained(const ScratchDir& dir, std::map<std::string, std::unique_ptr<
     INFO(name << ": " << ended.err);
     CHECK(ended.status == 0);
   }
-  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{2, kRows}});
+  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{kEpochs, kRows}});
 }
 
 }  // namespace
@@ -220,7 +222,7 @@ TEST_CASE("without TF_CONFIG the job trains in one process", "[integration]") {
   const Ended ended = Program("downpour", {"node", dir / "job.toml"}, dir.path()).wait(120);
   INFO(ended.err);
   CHECK(ended.status == 0);
-  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{2, kRows}});
+  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{kEpochs, kRows}});
 }
 
 }  // namespace downpour::testing
