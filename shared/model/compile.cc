@@ -34,13 +34,12 @@ static_assert(std::ranges::all_of(kActivationNames, [](std::string_view name) {
   return std::ranges::find(kActivations, name, &ActivationInfo::name) != kActivations.end();
 }));
 
-/// The default is that of PyTorch's Linear before an activation that rectifies, otherwise that of
-/// Glorot and Bengio 2010.
+/// The default is that of He et al. 2015 before a relu, otherwise that of Glorot and Bengio 2010.
 InitSpec kernel_init(const LayerSpec& layer, uint32_t in, uint32_t out,
                      Activation activation = Activation::kNone) {
   if (layer.init) return *layer.init;
-  const double squared = info_of(activation).rectifies ? 1.0 / in : 6.0 / (double(in) + out);
-  return {InitType::kUniform, float(std::sqrt(squared))};
+  const double fan = info_of(activation).rectifies ? in : double(in) + out;
+  return {InitType::kUniform, float(std::sqrt(6.0 / fan))};
 }
 
 class Compiler final {

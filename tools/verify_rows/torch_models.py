@@ -26,7 +26,8 @@ def tower(width):
     """Dense layers with relu and a linear one for the output, with the initial values of the presets."""
     layers, inputs = [], width
     for units in UNITS:
-        layers += [nn.Linear(inputs, units), nn.ReLU()]  # the initial weights are uniform within 1 / sqrt(inputs)
+        layers += [nn.Linear(inputs, units), nn.ReLU()]
+        nn.init.kaiming_uniform_(layers[-2].weight, nonlinearity="relu")
         inputs = units
     layers.append(nn.Linear(inputs, 1))
     nn.init.xavier_uniform_(layers[-1].weight)

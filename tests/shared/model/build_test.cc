@@ -129,9 +129,8 @@ TEST_CASE("dense variables have Adagrad where embeddings have row-wise Adagrad",
   CHECK((*graph)->tables().back().kind == TableKind::kDense);
 }
 
-TEST_CASE(
-    "initial values: zero for linear, 1 / sqrt(inputs) before relu, Glorot, or the job's init",
-    "[model]") {
+TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or the job's init",
+          "[model]") {
   Job job = wide_deep_job();
   job.model.layers[1].init = InitSpec{InitType::kNormal, 0.01F};
   auto graph = Graph::build(job);
@@ -139,7 +138,7 @@ TEST_CASE(
   const auto& tables = (*graph)->tables();
   CHECK(tables[0].table_variables[0].init == InitSpec{});
   CHECK(tables[0].table_variables[1].init == InitSpec{InitType::kNormal, 0.01F});
-  CHECK(tables[3].table_variables[0].init == InitSpec{InitType::kUniform, std::sqrt(1.0F / 11)});
+  CHECK(tables[3].table_variables[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 11)});
   CHECK(tables[7].table_variables[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 4)});
   CHECK(tables[8].table_variables[0].init == InitSpec{});
 }
