@@ -130,8 +130,8 @@ class Model:
                 missing values. Memory is shared, not copied, where its layout allows.
             y: array [rows]: numbers, or labels of any type; or the name of the column of X that is predicted.
             sample_weight: array [rows] of weights of at least 0.
-            eval_set: (X, y) to evaluate after each epoch. Training stops when it no longer improves, and the best
-                epoch is kept.
+            eval_set: (X, y), or a list with this pair, to evaluate after each epoch. Training stops when it no longer
+                improves, and the best epoch is kept.
             callbacks: called about twenty times a second with a Progress, by this thread. Training ends early, with
                 what it has learned so far, if one returns True.
             feature_names: names of the columns of an array.
@@ -517,10 +517,22 @@ class Model:
             self._take_bytes(data)
 
 
-def _split(X: Any, y: Any, eval_set: tuple[Any, Any] | None) -> tuple[Any, Any, tuple[Any, Any] | None]:
+def one_eval_set(eval_set: Any) -> tuple[Any, Any] | None:
+    """Returns the (X, y) of an `eval_set`, which may stand in a list, as LightGBM and XGBoost expect it."""
+    pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+    if pair is None:
+        return None
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or isinstance(pair[0], tuple):
+        what = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, (tuple, list)) else "")
+        raise ValueError(f"eval_set is {what}, but must be one pair (X, y)")
+    return pair
+
+
+def _split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | None]:
     """Takes the labels out of the data, where `y` is the name of a column."""
     if isinstance(y, str):
         X, y = split_target(X, y)
+    eval_set = one_eval_set(eval_set)
     if eval_set is not None and isinstance(eval_set[1], str):
         eval_set = split_target(*eval_set)
     return X, y, eval_set

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
+from decimal import Decimal
 from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -76,8 +77,12 @@ class Table:
             text_count=len(encoded))
 
     def add_objects(self, name: str, values: Any) -> None:
-        """Adds a column of texts or other objects. None and NaN are missing values."""
+        """Adds a column of texts or other objects. None and NaN are missing values. Warns of numbers that are texts."""
         codes, texts = _factorize(values)
+        if len(texts) > max(20, self.rows // 2) and all(map(_is_number, texts)):
+            warnings.warn(
+                f"column `{name}` has the numbers {texts[0]!r}, {texts[1]!r} … as texts, so each is a category of its own; "
+                "convert it, for example with pandas.to_numeric", stacklevel=4)
         self.add_dictionary(name, codes, texts)
 
     def add_pairs(self, name: str, matrix: Any) -> None:
@@ -120,6 +125,14 @@ def _text(value: Any) -> str:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def rows_of(X: Any) -> int:
@@ -236,7 +249,7 @@ def _add_array(table: Table, name: str, values: np.ndarray) -> None:
 
 
 def _are_numbers(values: np.ndarray) -> bool:
-    return all(value is None or isinstance(value, (int, float, np.number, np.bool_)) for value in values)
+    return all(value is None or isinstance(value, (int, float, Decimal, np.number, np.bool_)) for value in values)
 
 
 def _add_series(table: Table, name: str, series: Any) -> None:

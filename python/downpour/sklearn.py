@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ._model import Model
+from ._model import Model, one_eval_set
 
 __all__ = ["DownpourClassifier", "DownpourRegressor"]
 
@@ -95,6 +95,7 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}, but a classifier needs two")
+        eval_set = one_eval_set(eval_set)
         if eval_set is not None:
             known = Model._encode_known(np.asarray(eval_set[1]), self.classes_, len(eval_set[1]))
             eval_set = (eval_set[0], known)

@@ -5,6 +5,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import downpour as dp
 import numpy as np
@@ -72,6 +73,18 @@ def test_columns_of_pandas_with_missing_values():
     with pytest.warns(UserWarning, match="`when` has times"):
         model = small().fit(frame, y)
     assert {column["name"] for column in model.description["columns"]} == {"x", "colour", "count", "flag"}
+
+
+def test_decimals_are_numbers():
+    frame, y = colours(500)
+    exact = frame.assign(x=[Decimal(str(x)) for x in frame.x.round(3)])
+    exact.loc[0, "x"] = None
+    rounded = frame.assign(x=frame.x.round(3))
+    rounded.loc[0, "x"] = np.nan
+    models = [dp.Model(epochs=2).fit(X, y) for X in (exact, rounded)]
+    np.testing.assert_array_equal(models[0].predict_proba(exact), models[1].predict_proba(rounded))
+    with pytest.warns(UserWarning, match="`x` has the numbers .* as texts"):
+        dp.Model(epochs=1).fit(frame.assign(x=frame.x.astype(str)), y)
 
 
 def test_missing_numbers_are_a_feature():
@@ -175,6 +188,10 @@ def test_evaluation_data_stop_the_training():
     model = dp.Model(epochs=500).fit(frame, y, eval_set=(held_out, held_out_y))
     assert len(model.history) < 500
     assert "auc" in model.history[0]["eval"]
+    listed = dp.Model(epochs=500).fit(frame, y, eval_set=[(held_out, held_out_y)])
+    assert [epoch["eval"] for epoch in listed.history] == [epoch["eval"] for epoch in model.history]
+    with pytest.raises(ValueError, match="eval_set is a list of 2"):
+        dp.Model().fit(frame, y, eval_set=[(held_out, held_out_y)] * 2)
     with pytest.raises(ValueError, match="'maybe', which is none of the classes"):
         dp.Model().fit(frame, np.array(["no", "yes"])[y], eval_set=(held_out, ["maybe"] * 1000))
 
