@@ -80,6 +80,17 @@ TEST_CASE("a model with the hinge loss predicts margins, and --top is refused", 
                      "margins") != std::string::npos);
 }
 
+TEST_CASE("predictions never overwrite the data", "[integration]") {
+  const ScratchDir dir;
+  train_animals(dir);
+  const Ended ended = predict(dir, {"--out", dir / "new-2.csv"});
+  CHECK(ended.status == 64);
+  CHECK(ended.err.find("the predictions would overwrite the data") != std::string::npos);
+  std::ifstream file(dir / "new-2.csv");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  CHECK(text == "colour,tag,size\nbrown,,2\n");
+}
+
 TEST_CASE("predictions carry ids, names of classes and a header in every form of lines",
           "[integration]") {
   const ScratchDir dir;

@@ -125,6 +125,14 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
         Error{ErrorCode::kUsage, "predict needs --data", "", "for example --data test.tsv", ""},
         request.console);
   }
+  for (const std::string& path : flags.data) {
+    std::error_code ignored;
+    if (fs::equivalent(path, flags.form.out, ignored)) {
+      return report(Error{ErrorCode::kUsage, "the predictions would overwrite the data", path,
+                          "name another file in --out", ""},
+                    request.console);
+    }
+  }
   auto graph = model::Graph::build(request.job);
   if (!graph) return report(graph.error(), request.console);
   auto form = flags.form;
