@@ -116,10 +116,17 @@ Checked check_length(uint32_t length);
 /// key = hash(field name, value) mod buckets.
 struct Hash {
   static constexpr OpInfo kInfo{.name = "hash", .stage = OpStage::kKey, .takes = kWordsOrIntegers};
-  uint64_t buckets = 0;  // 0: all 64 bits
+  uint64_t buckets = 0;   // 0: all 64 bits
+  bool integers = false;  // 12.0 has the key of 12
   bool operator==(const Hash&) const = default;
-  static void visit(auto& v, auto& t) { v.number("buckets", t.buckets, 0, kNumberMax); }
-  void hash(auto& hash) const { hash_always(hash, {.buckets = buckets}); }
+  static void visit(auto& v, auto& t) {
+    v.number("buckets", t.buckets, 0, kNumberMax);
+    v.flag("integers", t.integers);
+  }
+  void hash(auto& hash) const {
+    hash_always(hash, {.buckets = buckets});
+    if (integers) hash.add("integers", 1);
+  }
 };
 
 struct Log1p {

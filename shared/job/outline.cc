@@ -100,7 +100,7 @@ void add_inner(const PrintedTable& table, const Values& values, Section& section
   }
 }
 
-/// Removes the hash of texts, which complete_job() adds.
+/// Removes the hash of texts, which complete_job() adds to a field without ops.
 void remove_added_ops(Job& job) {
   for (FieldSpec& field : job.data.fields) {
     if (field.type == FieldType::kString && !field.is_label() &&

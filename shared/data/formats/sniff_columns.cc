@@ -168,8 +168,10 @@ std::string_view why_left_out(const Roles& roles, const std::string& name, const
 FieldSpec field_of(const std::string& name, const Column& column) {
   if (column.is_numeric() && use_of(name, column) != ColumnUse::kIds)
     return numeric_field(name, column);
-  FieldSpec field{
-      .name = name, .type = FieldType::kString, .fallback = "", .transform = {ops::Hash{}}};
+  FieldSpec field{.name = name,
+                  .type = FieldType::kString,
+                  .fallback = "",
+                  .transform = {ops::Hash{.integers = column.is_numeric()}}};
   if (column.is_text()) field.shape = {-1};
   return field;
 }
@@ -185,7 +187,7 @@ std::optional<FieldSpec> id_field_of(const std::string& name, const Column& colu
                    .column = name,
                    .type = FieldType::kString,
                    .fallback = "",
-                   .transform = {ops::Hash{}}};
+                   .transform = {ops::Hash{.integers = true}}};
 }
 
 std::optional<FieldSpec> missing_field_of(const std::string& name, const Column& column) {

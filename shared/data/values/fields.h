@@ -211,6 +211,9 @@ class KeyField {
   /// Returns true if every integer of 0 or more is its own key.
   bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
 
+  /// Returns true if 12.0 has the key of 12.
+  bool reads_integers() const { return integers_; }
+
   /// Returns whether every text gives a key, by its hash.
   bool hashes_text() const { return hashes_text_; }
   uint64_t hash(std::string_view text) const {
@@ -320,7 +323,8 @@ class KeyField {
   bool list_ = false;   // of any length
   bool drops_ = false;  // a word that is not in the vocabulary gives no key
   bool integer_ = false;
-  bool hashes_text_ = false;                      // kHash, and the type is not an integer
+  bool hashes_text_ = false;                      // kHash, and every text gives its own hash
+  bool integers_ = false;                         // kHash: 12.0 has the key of 12
   uint64_t range_ = 0;                            // kIdentity: keys are below this; 0: no limit
   std::optional<uint64_t> otherwise_;             // key for values that are out of range or unknown
   std::shared_ptr<const Vocabulary> vocabulary_;  // kVocabulary

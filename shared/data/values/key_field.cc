@@ -14,6 +14,17 @@ Error gives_no_key(const FieldSpec& spec) {
                      "use { op = \"hash\" }, or an int64 field without ops");
 }
 
+/// Returns the digits of an integer that is written as a number with a fraction of zeros, and any
+/// other text unchanged: "-12" for "-12.0".
+std::string_view without_zero_fraction(std::string_view text) {
+  const size_t last = text.find_last_not_of('0');
+  if (last == std::string_view::npos || last + 1 == text.size() || text[last] != '.') return text;
+  const std::string_view digits = text.substr(0, last);
+  uint64_t number = 0;
+  const char* const begin = digits.data() + digits.starts_with('-');
+  return last > 0 && parse_uint(begin, number) == digits.data() + last ? digits : text;
+}
+
 }  // namespace
 
 void KeyHash::apply_to_all(std::span<uint64_t> keys) const {
@@ -61,7 +72,7 @@ Result<KeyField> KeyField::make(const FieldContext& context, const FieldSpec& sp
   } else {
     DP_TRY_VOID(field.add_op({context, spec, op}));
   }
-  field.hashes_text_ = field.how_ == How::kHash && !field.integer_;
+  field.hashes_text_ = field.how_ == How::kHash && !field.integer_ && !field.integers_;
   DP_TRY_VOID(field.add_fallback(spec));
   return field;
 }
@@ -91,6 +102,7 @@ Result<void> KeyField::add_op(const OpPlace& place) {
 Result<void> KeyField::lower(const ops::Hash& op, const OpPlace& /*place*/) {
   how_ = How::kHash;
   hash_.buckets = op.buckets;
+  integers_ = op.integers;
   return {};
 }
 
@@ -223,7 +235,8 @@ bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) 
 }
 
 bool KeyField::find(std::string_view text, uint64_t& key, Fault& fault) const {
-  if (hashes_text_) [[likely]] {
+  if (integers_) text = without_zero_fraction(text);
+  if (how_ == How::kHash && !integer_) [[likely]] {
     key = hash(text);
     return true;
   }

@@ -275,7 +275,8 @@ TEST_CASE("sniff: numbers become quantiles, and integers with few values also id
   }
   CHECK(field_of(sniffed, "c1").fallback == "5");  // the median of 0, 1, ... 9
   CHECK(field_of(sniffed, "c1_id").column == "c1");
-  CHECK(field_of(sniffed, "c1_id").transform == std::vector<TransformSpec>{ops::Hash{}});
+  CHECK(field_of(sniffed, "c1_id").transform ==
+        std::vector<TransformSpec>{ops::Hash{.integers = true}});
 }
 
 TEST_CASE("sniff: a column of numbers that lacks values has a field that says where", "[data]") {
@@ -337,7 +338,8 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
   CHECK_FALSE(has(ratings, "timestamp"));
   for (const char* name : {"userId", "movieId"}) {
     CHECK(field_of(ratings, name).type == FieldType::kString);
-    CHECK(field_of(ratings, name).transform == std::vector<TransformSpec>{ops::Hash{}});
+    CHECK(field_of(ratings, name).transform ==
+          std::vector<TransformSpec>{ops::Hash{.integers = true}});
     CHECK_FALSE(has(ratings, std::string(name) + "_id"));
   }
   CHECK_THAT(ratings.reason, Contains("left out: timestamp (a time)"));

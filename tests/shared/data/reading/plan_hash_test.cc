@@ -59,6 +59,7 @@ const std::vector<Case>& cases() {
       {"jsonl", with_format(DataFormat::kJsonl), 1467622677747803025U},
       {"libffm", with_format(DataFormat::kLibffm), 3996436463844318026U},
       {"hash", with_op(ops::Hash{.buckets = 16}), 18001682543765808659U},
+      {"hash of integers", with_op(ops::Hash{.integers = true}), 16608236651611022331U},
       {"log1p", with_op(ops::Log1p{}), 1500480773849125526U},
       {"clip", with_op(ops::Clip{.min = 0.5, .max = 2}), 18084575198700532973U},
       {"identity", with_op(ops::Identity{.buckets = 9, .fallback = 3}),

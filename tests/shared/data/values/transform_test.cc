@@ -147,6 +147,22 @@ TEST_CASE("hash: the key of a text in any number of buckets, and of the default 
   }
 }
 
+TEST_CASE("hash: with integers = true, an integer that is written as a float has its key",
+          "[data][transform]") {
+  const FieldSpec field{
+      .name = "x", .type = FieldType::kString, .transform = {ops::Hash{.integers = true}}};
+  const auto key_of = [](const char* text) {
+    return hash_combine(hash_string("x"), hash_string(text));
+  };
+  const std::vector<const char*> texts = {"12",    "12.0", "-12.000", "0.0", "12.",  "12.5",
+                                          "12.50", "120",  ".0",      "-.0", "a1.0", "1.0.0"};
+  const std::vector<const char*> same = {"12",    "12",  "-12", "0",   "12.",  "12.5",
+                                         "12.50", "120", ".0",  "-.0", "a1.0", "1.0.0"};
+  Keys want;
+  for (const char* text : same) want.push_back({key_of(text)});
+  CHECK(keys_of(texts, field) == want);
+}
+
 TEST_CASE("vocabulary: a key is the number of the line; the job decides about unknown words",
           "[data][transform]") {
   const ScratchDir dir;
