@@ -98,7 +98,7 @@ class TypedField {
 class FieldWriter {
  public:
   bool take(int64_t value, Fault& fault) {
-    if (!may_take(field_.spec_.type != FieldType::kString)) [[unlikely]]
+    if (!may_take(field_.spec_.type != FieldType::kString || has_keys())) [[unlikely]]
       return refuse(Found::kInteger, str(value), fault);
     switch (field_.kind_) {
       case Kind::kFloat:
@@ -107,7 +107,7 @@ class FieldWriter {
         return take_number(value, fault);
       case Kind::kKey:
       case Kind::kBag:
-        if (field_.spec_.type != FieldType::kInt64 && !field_.keys_->takes_numbers())
+        if (field_.spec_.type == FieldType::kFloat32 && !field_.keys_->takes_numbers())
           return refuse(Found::kInteger, str(value), fault);
         return take_key(value, fault);
       case Kind::kFilter:
@@ -165,12 +165,19 @@ class FieldWriter {
     if (field.kind_ == Kind::kBag) keys_->count = keys_->offsets[record_];
   }
 
+  /// Returns true if the field makes keys of its values, for which an integer is as good as its
+  /// digits.
+  bool has_keys() const { return field_.kind_ == Kind::kKey || field_.kind_ == Kind::kBag; }
   /// Returns true if the field accepts this type and has room for another value.
   bool may_take(bool type) const { return type && count_ < field_.width_; }
   template <typename T>
   bool take_real(T value, Fault& fault) {
-    if (!may_take(field_.spec_.type == FieldType::kFloat32)) [[unlikely]]
-      return refuse(Found::kFloat, str(value), fault);
+    if (!may_take(field_.spec_.type == FieldType::kFloat32)) [[unlikely]] {
+      constexpr T kLimit = T(9e18);
+      const bool id = has_keys() && field_.keys_->reads_integers() && value == std::floor(value) &&
+                      std::abs(value) < kLimit;
+      return id ? take(int64_t(value), fault) : refuse(Found::kFloat, str(value), fault);
+    }
     if (field_.kind_ == Kind::kFloat)
       return field_.floats_->convert_value(value, to_ + count_++, fault);
     if (field_.kind_ == Kind::kFilter) {

@@ -77,7 +77,8 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
   FieldSpec field{.name = name};
   if (!member.list) {
     field = field_of(name, member.column);
-    field.shape.clear();  // a text is one string, not a bag of words
+    field.shape.clear();
+    if (member.column.is_text()) field.transform = {ops::Tokens{}, ops::Hash{}};
     if (member.lines == lines) field.fallback.reset();
   } else if (member.texts > 0) {
     field.type = FieldType::kString;

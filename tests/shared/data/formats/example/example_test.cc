@@ -317,8 +317,8 @@ TEST_CASE("Example: a wrong type or number of values is a bad record, and the er
              Contains("\"7\" is a string, but the field is declared float32"));
   CHECK_THAT(fault_of(reals, {.name = "v", .type = FieldType::kInt64}),
              Contains("\"7\" is not an integer, but the field is declared int64"));
-  CHECK_THAT(fault_of(integers, {.name = "v", .type = FieldType::kString}, true),
-             Contains("\"7\" is an integer, but the field is declared string"));
+  CHECK_THAT(fault_of(reals, {.name = "v", .type = FieldType::kString}, true),
+             Contains("\"7\" is a float, but the field is declared string"));
   CHECK_THAT(fault_of(integers, {.name = "v"}), Contains("more values"));
   CHECK_THAT(fault_of(integers, {.name = "v", .shape = {3}}), Contains("fewer values"));
   const float infinite = std::numeric_limits<float>::infinity();

@@ -180,6 +180,26 @@ TEST_CASE("sniff: detects JSON lines by their braces, and fields by their values
   CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 100});
 }
 
+TEST_CASE("sniff: ids of JSON lines are keys, and long texts are bags of words", "[data]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += str("{\"label\": ", i % 2, ", \"user_id\": ", 7 + i % 20, i % 3 == 0 ? ".0" : "",
+                ", \"note\": \"it was thing number ", i, " of all\"}\n");
+  }
+  const std::string path = dir.write("f.jsonl", text);
+  auto plan = plan_of(path, DataFormat::kJsonl);
+  plan->data.fields = sniff(path).value().fields;
+  plan->layout = {
+      .floats = {{"label", 1}}, .bags = {{"user_id", 0}, {"note", 0}}, .tables = {TableId(0)}};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.totals.counts == ReadCounts{.read = 100});
+  CHECK(read.keys[0][0] == std::vector<uint64_t>{key_of("user_id", "7")});
+  CHECK(read.keys[20][0] == read.keys[0][0]);
+  REQUIRE(read.keys[5][1].size() == 7);
+  CHECK(read.keys[5][1][4] == key_of("note", "5"));
+}
+
 TEST_CASE("several fields that read one member get all of its values", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f.jsonl",
