@@ -453,12 +453,20 @@ Result<void> expand_preset(Job& job) {
 }
 
 constexpr uint64_t kManyRecords = 1'000'000;
-constexpr uint64_t kFewRecords = 2'000;  // an epoch of large batches would have too few steps
+constexpr uint64_t kFewRecords = 5'000;  // an epoch of large batches would have too few steps
+
+/// Sets the training of a network on a table of at most 50,000 records. Small batches give it
+/// enough steps, one after the other, because gradients of weights from before the last step cost
+/// accuracy there.
+void set_up_small_table(Job& job) {
+  job.model.options.dropout = 0.1F;
+  job.train.batch_size = 128;
+  job.train.in_flight = 1;
+}
 
 /// Sets the model and the training of a regression. With a squared loss, further reductions of
 /// the learning rate keep helping, and a larger model pays off than with a logistic loss on as many
-/// records. Small batches give a small file enough steps, one after the other, because gradients of
-/// weights from before the last step cost accuracy there.
+/// records.
 void set_up_regression(Job& job, const FileFacts& facts) {
   PresetOptions& options = job.model.options;
   if (options.loss.empty()) options.loss = "squared";
@@ -467,10 +475,6 @@ void set_up_regression(Job& job, const FileFacts& facts) {
   options.units = {256, 128};
   options.dim = 4;
   options.dropout = 0.1F;
-  if (facts.records_estimated <= kManyRecords / 20) {
-    job.train.batch_size = 128;
-    job.train.in_flight = 1;
-  }
   job.optimizer.schedule = {
       .type = ScheduleType::kPlateau, .factor = 0.3F, .patience = 3, .min = 0.03F};
 }
@@ -561,6 +565,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   } else if (categories || numbers || facts.classes != 2) {
     job.model.preset = "wide_deep";
     options.bins = 16;
+    if (facts.records_estimated <= kManyRecords / 20) set_up_small_table(job);
     if (facts.classes == 0) set_up_regression(job, facts);
     if (facts.classes > 2) options.loss = "softmax_cross_entropy", options.classes = facts.classes;
     if (facts.classes <= 2) options.offset = Learned{.open = true};

@@ -11,7 +11,7 @@ namespace {
 std::optional<std::string> no_environment(const std::string&) { return std::nullopt; }
 
 FileFacts facts_of(DataFormat format) {
-  FileFacts facts{.path = "/data/clicks.csv", .format = format, .records_estimated = 10'000};
+  FileFacts facts{.path = "/data/clicks.csv", .format = format, .records_estimated = 60'000};
   if (format == DataFormat::kLibsvm) {
     facts.path = "/data/clicks.libsvm";
     facts.pairs_per_record = 50;
