@@ -1,6 +1,7 @@
 #include "chief/runtime/classes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -115,8 +116,25 @@ Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label
                  str("data.fields.", label), "name another column to predict: --target NAME",
                  "DP-2107"};
   }
-  if (classes.texts.size() == 2 && classes.texts[0] != classes.most_frequent)
-    std::swap(classes.texts[0], classes.texts[1]);
+  if (classes.texts.size() == 2) {
+    const std::string &first = classes.texts[0], &second = classes.texts[1];
+    const bool ordered =
+        data::second_is_positive(first, second).value_or(first == classes.most_frequent);
+    if (!ordered) std::swap(classes.texts[0], classes.texts[1]);
+  }
+  return classes;
+}
+
+Result<uint32_t> find_numbered_classes(DataSpec data, const std::string& label,
+                                       const std::string& base_dir) {
+  for (FieldSpec& field : data.fields)
+    if (field.name == label) field.type = FieldType::kString;
+  DP_TRY(const Counts counts, count_texts(data, data.source, label, base_dir));
+  uint32_t classes = 0;
+  for (const auto& [text, count] : counts) {
+    const uint64_t number = std::strtoull(text.c_str(), nullptr, 10);
+    if (number < kTextsMax) classes = std::max(classes, uint32_t(number) + 1);
+  }
   return classes;
 }
 

@@ -14,12 +14,19 @@ struct LabelClasses {
   std::string most_frequent;
 };
 
-/// Returns the texts of the field `label` in all records of the training source. Of two, the rarer
-/// one is last, so that it is the positive class; more are in ascending order. Uses several
+/// Returns the texts of the field `label` in all records of the training source. Of two, the
+/// positive class is last: the one that second_is_positive(), otherwise the rarer one. More are in
+/// ascending order. Uses several
 /// threads; the result does not depend on their number. `data` must have its format and columns.
 /// Errors: those of reading; kBadData if there are more than 1,000 texts, or only one.
 Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label,
                                   const std::string& base_dir);
+
+/// Returns the number of classes of a target that is an integer from 0, in all records of the
+/// training source. `data` must describe a table. Labels that are no such integers do not count.
+/// Errors: as find_classes().
+Result<uint32_t> find_numbered_classes(DataSpec data, const std::string& label,
+                                       const std::string& base_dir);
 
 /// Compares the labels of the evaluation's source with the classes of their fields. Returns a note
 /// about records that eval.unknown_labels = "skip" leaves out; empty if there are none. Error

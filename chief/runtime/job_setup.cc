@@ -252,6 +252,51 @@ Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
   return complete_job(job);
 }
 
+namespace {
+
+/// Returns about how many records a file has, from its size and the length of its first records.
+Result<uint64_t> estimated_records(const FileFacts& facts) {
+  DataSpec data;
+  data.format = facts.format;
+  data.record = facts.record;
+  data.columns = facts.columns;
+  data.header = facts.header;
+  data.delimiter = facts.delimiter;
+  DP_TRY(const data::File file, data::File::open(facts.path));
+  DP_TRY(const uint64_t record_bytes, data::mean_record_bytes(data, facts.path));
+  return std::max<uint64_t>(file.bytes() / std::max<uint64_t>(record_bytes, 1), 1);
+}
+
+/// Replaces the classes of the target in the sample by those of all records, or of the first of
+/// these runs that has some. Changes the reason accordingly.
+Result<void> take_all_classes(const DataSpec& data, const std::string& base_dir,
+                              const std::vector<std::string>& run_dirs, const std::string& loss,
+                              FileFacts& facts) {
+  const auto target = std::ranges::find(facts.fields, facts.target, &FieldSpec::name);
+  if (target == facts.fields.end()) return {};
+  FieldSpec& field = *target;
+  if (field.classes.empty()) {
+    if (facts.classes <= 2 || field.type != FieldType::kInt64 || !loss.empty() ||
+        traits_of(facts.format).layout != RecordLayout::kTable)
+      return {};
+    DP_TRY(const uint32_t classes, find_numbered_classes(data, field.name, base_dir));
+    if (classes > facts.classes) facts.reason += str("; ", classes, " classes in all records");
+    facts.classes = std::max(facts.classes, classes);
+    return {};
+  }
+  const size_t in_sample = field.classes.size();
+  DP_TRY_VOID(complete_classes(data, base_dir, run_dirs, loss, field));
+  if (!field.positive.empty()) {
+    facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
+  } else if (field.classes.size() != in_sample) {
+    facts.classes = uint32_t(field.classes.size());
+    facts.reason += str("; ", facts.classes, " classes in all records");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> overrides,
                              bool fresh, const std::string& here) {
   std::error_code error;
@@ -275,32 +320,21 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
     facts.classes = 2;
   }
   facts.path = is_object || is_memory ? path : fs::absolute(path, error).string();
-  if (facts.records_estimated == 0 && is_object) {
-    DP_TRY(const data::File file, data::File::open(path));
-    facts.records_estimated = file.bytes() / 200;
+  if (facts.records_estimated == 0) {
+    DP_TRY(facts.records_estimated, estimated_records(facts));
   }
-  if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
   DP_TRY_VOID(check_target(facts));
-  for (FieldSpec& field : facts.fields) {
-    if (field.name != facts.target || field.classes.empty()) continue;
-    const Job sampled = job_for_file(facts, here);
-    const auto run_of = [&](const char* key, const std::string& otherwise) {
-      for (const auto& override : overrides)
-        if (override.key == key) return fs::absolute(unquoted(override.value), error).string();
-      return otherwise;
-    };
-    const size_t in_sample = field.classes.size();
-    DP_TRY_VOID(
-        complete_classes(sampled.data, here,
-                         {fresh ? "" : run_of("run_dir", sampled.run_dir),
-                          run_of("train.warm_start.run", ""), run_of("train.warm_start.file", "")},
-                         loss, field));
-    if (!field.positive.empty())
-      facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
-    if (!field.positive.empty() || field.classes.size() == in_sample) continue;
-    facts.classes = uint32_t(field.classes.size());
-    facts.reason += str("; ", facts.classes, " classes in all records");
-  }
+  const auto run_of = [&](const char* key, const std::string& otherwise) {
+    for (const auto& override : overrides)
+      if (override.key == key) return fs::absolute(unquoted(override.value), error).string();
+    return otherwise;
+  };
+  const Job sampled = job_for_file(facts, here);
+  DP_TRY_VOID(
+      take_all_classes(sampled.data, here,
+                       {fresh ? "" : run_of("run_dir", sampled.run_dir),
+                        run_of("train.warm_start.run", ""), run_of("train.warm_start.file", "")},
+                       loss, facts));
   ChosenJob chosen{job_for_file(facts, here), std::move(facts.reason)};
   drop_conflicts(overrides, model, chosen.job);
   return chosen;

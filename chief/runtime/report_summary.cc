@@ -155,8 +155,15 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
                       plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "",
                       " (eval.early_stop.patience)"));
   }
+  for (size_t o = 0; kept != nullptr && o < job.model.outputs.size(); ++o) {
+    if (shown_constant(job, o, *kept) != 0) continue;
+    page.row(str("warning: all evaluation data have the same `", job.model.outputs[o].target,
+                 "`, so the metrics say nothing: is it the target (--target NAME)?"),
+             kYellow);
+  }
   for (const size_t o : worse_than_constant(job, s)) {
     const OutputSpec& output = job.model.outputs[o];
+    if (shown_constant(job, o, *kept) == 0) continue;
     page.row(str("warning: output ", output.name, " predicts worse than a constant: its ",
                  loss_name(output), " is ",
                  number(compute_metric(loss_name(output), kept->outputs[o]).value),

@@ -280,9 +280,9 @@ class Model:
             raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
         if known is not None:
             return self._encode_known(y, known, rows, "y"), known
-        if self.task == "regression" or (self.task is None and y.dtype.kind in "iuf"):
-            return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
         _check_present(y, "y")
+        if self.task == "regression" or (self.task is None and y.dtype.kind in "iuf" and not _are_two_labels(y)):
+            return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"all {rows} records have the same label: there is nothing to learn; if later records of "
@@ -536,6 +536,17 @@ def _split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | N
     if eval_set is not None and isinstance(eval_set[1], str):
         eval_set = split_target(*eval_set)
     return X, y, eval_set
+
+
+def _are_two_labels(y: np.ndarray) -> bool:
+    """Returns True for numbers of which there is one, or two integers such as 1 and 2. 0 and 1 need no translation."""
+    if len(y) < 2:
+        return False
+    low, high = y.min(), y.max()
+    if low == high:
+        return True
+    known = (low, high) in ((0, 1), (-1, 1))
+    return not known and float(low).is_integer() and float(high).is_integer() and bool(((y == low) | (y == high)).all())
 
 
 def _as_labels(y: Any) -> np.ndarray:

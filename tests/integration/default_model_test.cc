@@ -273,5 +273,28 @@ TEST_CASE("a label of several texts trains a model of all classes, also of those
   CHECK(skipped.err.find("evaluations leave out 1 record, whose label") != std::string::npos);
 }
 
+TEST_CASE("numbered classes are those of all records, and a target of one value is reported",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string sorted = "x,kind\n", constant = "x,bought\n";
+  for (int i = 0; i < 12'000; ++i) {
+    sorted += str(i, ",", i < 11'000 ? i / 4'000 : 3, "\n");
+    constant += str(i, ",1\n");
+  }
+  const auto train = [&](const std::string& name, const std::string& text) {
+    return Program("downpour", {"train", dir.write(name, text), "--epochs", "1"}, dir.path())
+        .wait(60);
+  };
+  const Ended classes = train("sorted.csv", sorted);
+  INFO(classes.err);
+  CHECK(classes.status == 0);
+  CHECK(classes.err.find("3 classes") != std::string::npos);
+  CHECK(classes.err.find("4 classes in all records") != std::string::npos);
+  const Ended same = train("same.csv", constant);
+  CHECK(same.status == 0);
+  CHECK(same.out.find("all evaluation data have the same `bought`") != std::string::npos);
+  CHECK(same.out.find("worse than a constant") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace downpour::testing

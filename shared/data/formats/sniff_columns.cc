@@ -7,6 +7,7 @@
 
 #include "shared/data/records/delimited.h"
 #include "shared/data/values/fields.h"
+#include "shared/data/values/label_texts.h"
 #include "shared/job/losses.h"
 
 namespace downpour::data {
@@ -27,7 +28,8 @@ constexpr std::string_view kUnnamed = "unnamed: ";
 // Last words of the names of columns that have a moment.
 constexpr std::array kTimeWords = {"timestamp", "datetime", "date", "time", "ts"};
 // Last words of the names of targets that are numbers, also if all of them are small integers.
-constexpr std::array kNumberWords = {"rating", "ratings", "stars", "score", "count", "price"};
+constexpr std::array kNumberWords = {"rating", "ratings", "stars", "score",
+                                     "count",  "price",   "sales", "revenue"};
 // Last words of the names of targets whose integers are classes, also if there are many of them.
 constexpr std::array kClassWords = {"label", "labels", "target", "class",   "y",
                                     "type",  "kind",   "digit",  "category"};
@@ -200,6 +202,24 @@ std::optional<FieldSpec> missing_field_of(const std::string& name, const Column&
                    .positive = {""}};
 }
 
+namespace {
+
+/// Returns true for a column of 0 and 1 (or -1 and 1). The sample of a file without a header may
+/// have one of them only: files of clicks begin with the label, and may be sorted by it.
+bool is_flag(const Column& column, bool header) {
+  const std::set<double> values(column.numbers.begin(), column.numbers.end());
+  return column.is_numeric() && classes_of(values, column.cells) == 2 &&
+         (values.size() == 2 || !header);
+}
+
+/// Returns true if the last column is more likely the target than a first column that is_flag().
+bool is_likely_target(const std::string& name, const Column& last, bool header) {
+  if (!last.is_numeric() && last.texts.size() == 2) return true;
+  return header && ends_in(name, kTargetNames);
+}
+
+}  // namespace
+
 size_t choose_target(std::span<const std::string> names, std::span<const Column> columns,
                      bool header, std::string& why) {
   if (const auto best = std::ranges::min_element(names, {}, target_rank);
@@ -207,16 +227,9 @@ size_t choose_target(std::span<const std::string> names, std::span<const Column>
     why = "by its name";
     return size_t(best - names.begin());
   }
-  const Column& first = columns[0];
-  if (first.is_numeric() &&
-      classes_of({first.numbers.begin(), first.numbers.end()}, first.cells) == 2) {
-    // The first column may be a flag that is not the target. A last column with two texts is more
-    // likely the target.
-    const Column& last = columns.back();
-    if (!(last.texts.size() == 2 && !last.is_numeric())) {
-      why = "the first column, 0 or 1";
-      return 0;
-    }
+  if (is_flag(columns[0], header) && !is_likely_target(names.back(), columns.back(), header)) {
+    why = "the first column, 0 or 1";
+    return 0;
   }
   for (size_t i = columns.size(); i-- > 0;) {
     if (use_of(names[i], columns[i]) != ColumnUse::kValues) continue;
@@ -242,6 +255,19 @@ void take_weight(const Roles& roles, FieldSpec& field) {
   field.fallback.reset();
 }
 
+namespace {
+
+/// Returns the two texts of a column, the positive class last: "yes" beside "no", the larger
+/// number, otherwise the rarer text.
+std::vector<std::string> two_classes(const Column& column) {
+  const auto& [first, first_count] = *column.texts.begin();
+  const auto& [second, second_count] = *column.texts.rbegin();
+  const bool ordered = second_is_positive(first, second).value_or(second_count < first_count);
+  return ordered ? std::vector{first, second} : std::vector{second, first};
+}
+
+}  // namespace
+
 void describe_target(const Roles::Target& target, const Column& column, FileFacts& facts,
                      std::string& note) {
   FieldSpec field{.name = target.name};
@@ -249,11 +275,21 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
   const LossInfo* const loss = find_loss(target.loss);
   uint32_t classes = 2;
   if (column.is_numeric()) {
-    classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
+    const std::set<double> values(column.numbers.begin(), column.numbers.end());
+    classes = classes_of(values, column.cells);
     const bool counts = ends_in(target.name, kNumberWords) ||
                         (classes > kNumberedClassesMax && !ends_in(target.name, kClassWords));
     if (classes > 2 && counts) classes = 0;
     if (classified || (target.loss.empty() && classes > 2)) field.type = FieldType::kInt64;
+    // Such as 1 and 2. The larger number is the positive class.
+    if (classes != 2 && target.loss.empty() && !ends_in(target.name, kNumberWords) &&
+        values.size() == 2 && std::ranges::all_of(values, is_integer) && column.texts.size() == 2 &&
+        traits_of(facts.format).layout == RecordLayout::kTable) {
+      field.type = FieldType::kString;
+      field.classes = two_classes(column);
+      classes = 2;
+      note = str(", 1 means \"", shown(field.classes[1]), "\"");
+    }
   } else if (!column.texts.empty()) {
     field.type = FieldType::kString;
     std::string rare, frequent;
@@ -271,10 +307,8 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
       field.positive = {frequent};
       note = str(", 1 means \"", shown(frequent), "\" and 0 the ", texts - 1, " other values");
     } else if (texts == 2 && !classified) {
-      // The rarer text is the positive class.
-      for (const auto& [text, count] : column.texts)
-        if (text != rare) field.classes = {text, rare};
-      note = str(", 1 means \"", shown(rare), "\"");
+      field.classes = two_classes(column);
+      note = str(", 1 means \"", shown(field.classes[1]), "\"");
     } else if (texts >= 2 && (classified || (target.loss.empty() && repeated))) {
       for (const auto& [text, count] : column.texts) field.classes.push_back(text);
       classes = uint32_t(texts);

@@ -174,13 +174,16 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
     if (!(one | (value == 0.0F) | (value == -1.0F))) [[unlikely]] {
       return refuse(
           "is out of range: a logistic target is 0 or 1 (or -1 and 1)", text,
-          "list the strings that mean 1 in `positive` of the field, or choose another loss", fault);
+          "list the strings that mean 1 in `positive` of the field, or set model.loss: "
+          "softmax_cross_entropy with model.classes for classes from 0, squared for numbers",
+          fault);
     }
     value = float(one);
   } else if (target_ == TargetKind::kClass) {
     if (!(value >= 0) || value >= float(classes_) || value != std::floor(value)) {
       return refuse("is out of range: a class is an integer from 0 to the number of classes - 1",
-                    text, "check the last layer's units and the target's column", fault);
+                    text, "raise model.classes or the last layer's units, or choose another target",
+                    fault);
     }
   } else if (target_ == TargetKind::kCount && !(value >= 0)) {
     return refuse("is out of range: a count is at least 0", text,

@@ -1,8 +1,45 @@
 #include "shared/data/values/label_texts.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
 #include <utility>
 
 namespace downpour::data {
+namespace {
+
+struct Answer {
+  std::string_view yes, no;
+};
+constexpr std::array kAnswers{
+    Answer{"yes", "no"}, Answer{"true", "false"},        Answer{"y", "n"},
+    Answer{"t", "f"},    Answer{"positive", "negative"}, Answer{"pos", "neg"}};
+
+std::optional<double> decimal(std::string_view text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return {};
+  return number;
+}
+
+}  // namespace
+
+std::optional<bool> second_is_positive(std::string_view first, std::string_view second) {
+  if (const auto low = decimal(first), high = decimal(second); low && high) return *low < *high;
+  const auto lower = [](std::string_view text) {
+    std::string result(text);
+    for (char& c : result) c = char(std::tolower(uint8_t(c)));
+    return result;
+  };
+  const std::string one = lower(first), other = lower(second);
+  for (const Answer& answer : kAnswers) {
+    if (one == answer.no && other == answer.yes) return true;
+    if (one == answer.yes && other == answer.no) return false;
+  }
+  return {};
+}
 
 void TextCounter::add(std::string_view text) {
   const std::lock_guard lock(mutex_);

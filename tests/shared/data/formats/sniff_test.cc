@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "shared/data/values/label_texts.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -137,6 +138,53 @@ TEST_CASE("sniff: of several names that targets have, the most usual one is the 
                                    "\n"))
             .value()
             .target == "label");
+}
+
+TEST_CASE("sniff: two integers are the labels of two classes", "[data]") {
+  const ScratchDir dir;
+  const auto facts_of = [&](const std::string& name, int low, int high) {
+    std::string text = "x," + name + "\n";
+    for (int i = 0; i < 100; ++i) text += str(i % 9, ",", i % 3 == 0 ? low : high, "\n");
+    return sniff(dir.write("f.csv", text)).value();
+  };
+  const FileFacts facts = facts_of("approved", 9, 10);
+  CHECK(facts.classes == 2);
+  CHECK(field_of(facts, "approved").classes == std::vector<std::string>{"9", "10"});
+  CHECK_THAT(facts.reason, Contains("1 means \"10\""));
+  CHECK(facts_of("approved", 0, 1).classes == 2);
+  CHECK(field_of(facts_of("approved", 0, 1), "approved").classes.empty());
+  CHECK(facts_of("stars", 1, 2).classes == 0);  // a number, by its name
+}
+
+TEST_CASE("the positive class of two labels is yes or the larger number", "[data]") {
+  CHECK(second_is_positive("No", "Yes") == true);
+  CHECK(second_is_positive("TRUE", "FALSE") == false);
+  CHECK(second_is_positive("9", "10.5") == true);
+  CHECK(second_is_positive("2", "-1") == false);
+  for (const char* other : {"yes", "1x", "", "fox"})
+    CHECK_FALSE(second_is_positive("owl", other).has_value());
+  const ScratchDir dir;
+  std::string text = "x,churned\n";
+  for (int i = 0; i < 100; ++i) text += str(i % 9, i % 4 == 0 ? ",No\n" : ",Yes\n");
+  const FileFacts facts = sniff(dir.write("f.csv", text)).value();
+  CHECK(field_of(facts, "churned").classes == std::vector<std::string>{"No", "Yes"});
+}
+
+TEST_CASE("sniff: a first column of 0 and 1 is the target, but not a constant", "[data]") {
+  const ScratchDir dir;
+  const auto target_of = [&](const std::string& header, const auto& row) {
+    std::string text = header;
+    for (int i = 0; i < 200; ++i) text += row(i) + "\n";
+    return sniff(dir.write("f.csv", text)).value().target;
+  };
+  const auto flag_first = [](int i) { return str(i % 2, ",", i % 7, ",", i % 3); };
+  const auto constant_first = [](int i) { return str("0,", i % 7, ",", i % 3); };
+  CHECK(target_of("bought,age,visits\n", flag_first) == "bought");
+  CHECK(target_of("member,age,price_class\n", flag_first) == "price_class");
+  CHECK(target_of("v0,v1,digit\n", constant_first) == "digit");
+  // The sample of a file of clicks without a header may have one of the values only.
+  CHECK(target_of("", constant_first) == "label");
+  CHECK_THAT(sniff(dir / "f.csv").value().reason, Contains("the first column, 0 or 1"));
 }
 
 TEST_CASE("sniff: targets and weights that a job names are declared without transforms", "[data]") {
