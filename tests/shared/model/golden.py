@@ -8,6 +8,8 @@ The forward pass is NumPy in complex128; each derivative is the imaginary part o
 """
 import numpy as np
 
+from complex_step import complexes, gradient, logistic
+
 KEYS, DIM, RECORDS = 4, 3, 5
 rng = np.random.default_rng(20240229)
 single = lambda *shape: rng.normal(size=shape).astype(np.float32)
@@ -30,16 +32,7 @@ def forward(v):
     hidden = x @ v["tower/0/kernel"] + v["tower/0/bias"]
     hidden = np.where(hidden.real > 0, hidden, 0)
     z = (wide + hidden @ v["tower/1/kernel"] + v["tower/1/bias"])[:, 0]
-    return np.mean(np.log(1 + np.exp(z)) - z * label), 1 / (1 + np.exp(-z))
-
-
-def gradient(name):
-    result = np.zeros(variables[name].size)
-    for i in range(result.size):
-        moved = {n: x.astype(np.complex128) for n, x in variables.items()}
-        moved[name].reshape(-1)[i] += 1e-30j
-        result[i] = forward(moved)[0].imag / 1e-30
-    return result
+    return logistic(z, label)
 
 
 def floats(x):
@@ -47,7 +40,8 @@ def floats(x):
                            else f"{float(v):.9g}.0F" for v in np.asarray(x).reshape(-1)) + "}"
 
 
-loss, predictions = forward({n: x.astype(np.complex128) for n, x in variables.items()})
+loss_of = lambda v: forward(v)[0]
+loss, predictions = forward(complexes(variables))
 print("// Made by golden.py: one step of Wide & Deep, by complex-step differentiation in float64.")
 print("#pragma once\n\n#include <cstdint>\n#include <vector>\n")
 print("// clang-format off\nnamespace golden {\n")
@@ -60,5 +54,5 @@ print(f"const std::vector<float> kPredictions = {floats(predictions.real)};")
 print("struct Variable { const char* name; std::vector<float> values, gradient; };")
 print("const std::vector<Variable> kVariables = {")
 for name in variables:
-    print(f'  {{"{name}",\n   {floats(variables[name])},\n   {floats(gradient(name))}}},')
+    print(f'  {{"{name}",\n   {floats(variables[name])},\n   {floats(gradient(loss_of, variables, name))}}},')
 print("};\n\n}  // namespace golden\n// clang-format on")

@@ -11,6 +11,8 @@ import textwrap
 
 import numpy as np
 
+from complex_step import complexes, gradient, logistic
+
 KEYS, DIM, RECORDS, RATE, SEED, BATCH = 4, 3, 6, 0.4, 11, (2, 5, 7)
 MASK = (1 << 64) - 1
 rng = np.random.default_rng(20210419)
@@ -96,16 +98,7 @@ def forward(v, training):
         z = x0 @ v[f"d_{name}/0/kernel"] + v[f"d_{name}/0/bias"]
         inputs += [f(z), f(f(z))]
     z = (np.concatenate(inputs, axis=1) @ v["top/0/kernel"] + v["top/0/bias"])[:, 0]
-    return np.mean(np.log(1 + np.exp(z)) - z * label), 1 / (1 + np.exp(-z))
-
-
-def gradient(name):
-    result = np.zeros(variables[name].size)
-    for i in range(result.size):
-        moved = {n: x.astype(np.complex128) for n, x in variables.items()}
-        moved[name].reshape(-1)[i] += 1e-30j
-        result[i] = forward(moved, True)[0].imag / 1e-30
-    return result
+    return logistic(z, label)
 
 
 def floats(x):
@@ -118,7 +111,8 @@ def show(text):
     print("\n".join(line.rstrip() for line in text.split("\n")))
 
 
-single_values = {n: x.astype(np.complex128) for n, x in variables.items()}
+single_values = complexes(variables)
+loss_of = lambda v: forward(v, True)[0]
 loss, predictions = forward(single_values, True)[0], forward(single_values, False)[1]
 print("// Made by golden_layers.py: one step, by complex-step differentiation in float64.")
 print("#pragma once\n\n#include <cstdint>\n#include <vector>\n")
@@ -132,5 +126,5 @@ show(f"const std::vector<float> kPredictions = {floats(predictions.real)};  // w
 print("struct Variable { const char* name; std::vector<float> values, gradient; };")
 print("const std::vector<Variable> kVariables = {")
 for name in variables:
-    show(f'  {{"{name}",\n   {floats(variables[name])},\n   {floats(gradient(name))}}},')
+    show(f'  {{"{name}",\n   {floats(variables[name])},\n   {floats(gradient(loss_of, variables, name))}}},')
 print("};\n\n}  // namespace golden_layers\n// clang-format on")
