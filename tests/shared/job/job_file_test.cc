@@ -5,13 +5,8 @@
 #include "shared/job/runs.h"
 #include "tests/shared/job/job_test_support.h"
 
-namespace downpour {
+namespace downpour::test {
 namespace {
-
-using test::completed;
-using test::error_of;
-using test::loaded;
-using test::small_job;
 
 TEST_CASE("a minimal job gets the documented defaults", "[job]") {
   const Job job = loaded(small_job());
@@ -107,7 +102,7 @@ TEST_CASE("cache and memory of the input are read, printed and not frozen", "[jo
 TEST_CASE(
     "limits of gradients, the metric of early stopping and options of losses survive printing",
     "[job]") {
-  const Job job = test::completed(small_job(
+  const Job job = completed(small_job(
       "optimizer.clip = { value = 0.5, global_norm = 10 }\n"
       "eval = { holdout = 0.1, unknown_labels = \"skip\", early_stop = { patience = 2, metric = "
       "\"auc\", min_delta = 0.001 } }\n"));
@@ -136,7 +131,7 @@ TEST_CASE("averages of weights are a key of the job, beside any optimizer", "[jo
   const Job job = loaded(small_job("optimizer.ema = 0.999\n"));
   CHECK(job.ema == 0.999F);
   CHECK(job.model.options.own_optimizer);  // the preset may still choose it
-  for (const Job& given : {job, test::completed(small_job("optimizer.ema = 0.999\n")),
+  for (const Job& given : {job, completed(small_job("optimizer.ema = 0.999\n")),
                            loaded(small_job("optimizer = { type = \"sgd\", ema = 0.5 }\n"))}) {
     const auto again = job_from_toml(job_to_toml(given), given.base_dir);
     REQUIRE(again);
@@ -185,9 +180,8 @@ TEST_CASE("steps end a job, or each epoch of a source without an end", "[job]") 
         "`steps_per_epoch` does not support several streams");
 
   const auto of_program = [](const std::string& source, const std::string& train) {
-    return test::load_text("data.source = { exec = [\"a\"]" + source +
-                           " }\ndata.format = \"libsvm\"\n" + train +
-                           "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n");
+    return load_text("data.source = { exec = [\"a\"]" + source + " }\ndata.format = \"libsvm\"\n" +
+                     train + "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n");
   };
   CHECK(of_program("", "train.steps_per_epoch = 9\ntrain.steps = 90\n"));
   CHECK(of_program("", "train.steps = 90\n"));  // read in pieces
@@ -211,8 +205,7 @@ TEST_CASE("text that is not TOML is rejected with its line", "[job]") {
 TEST_CASE("a missing data source, model or file is named", "[job]") {
   CHECK(error_of("model.preset = \"wide_deep\"\n").what == "the job has no data source");
   CHECK(error_of("data.source = \"a\"\n").what == "the job has no model");
-  CHECK(load_job("/nowhere/job.toml", {}, test::environment_of({})).error().code ==
-        ErrorCode::kNoInput);
+  CHECK(load_job("/nowhere/job.toml", {}, environment_of({})).error().code == ErrorCode::kNoInput);
 }
 
 TEST_CASE("environment variables are expanded in strings and may give numbers", "[job]") {
@@ -247,8 +240,8 @@ TEST_CASE("later overrides replace earlier ones, and all of them replace the fil
   overrides.push_back({"train.epochs", "1", "--set-default", /*if_absent=*/true});
   overrides.push_back({"train.batch_size", "1", "--set-default", /*if_absent=*/true});
   overrides.push_back({"train.reduction", "sum", "--set-default", /*if_absent=*/true});
-  auto result = test::load_text(
-      small_job("train = { epochs = 2, batch_size = 3, in_flight = 4 }\n"), overrides);
+  auto result =
+      load_text(small_job("train = { epochs = 2, batch_size = 3, in_flight = 4 }\n"), overrides);
   REQUIRE(result);
   CHECK(result->job.train.epochs == 9);
   CHECK(result->job.train.batch_size == 99);
@@ -331,11 +324,11 @@ TEST_CASE("nearest_name finds names with typing errors but no unrelated names", 
 
 TEST_CASE("every example loads, completes, and reads back from its own text", "[job]") {
   size_t examples = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(test::examples_dir())) {
+  for (const auto& entry : std::filesystem::directory_iterator(examples_dir())) {
     if (entry.path().extension() != ".toml") continue;
     INFO(entry.path().string());
     ++examples;
-    auto result = load_job(entry.path().string(), {}, test::environment_of({}));
+    auto result = load_job(entry.path().string(), {}, environment_of({}));
     REQUIRE(result);
     Job job = result->job;
     const auto done = complete_job(job);
@@ -358,7 +351,7 @@ TEST_CASE("every example loads, completes, and reads back from its own text", "[
 }
 
 TEST_CASE("the text of --dry-run says where each value is from", "[job]") {
-  auto result = test::load_text(
+  auto result = load_text(
       "data = { source = \"d.tsv\", format = \"criteo\" }\nmodel.preset = \"wide_deep\"\n",
       {{"train.epochs", "2", "--set"}});
   REQUIRE(result);
@@ -386,8 +379,8 @@ TEST_CASE("strings with special characters survive printing", "[job]") {
 
 TEST_CASE("no mutation of a job's text crashes or hangs the loader", "[job]") {
   std::vector<std::string> texts;
-  for (const auto& entry : std::filesystem::directory_iterator(test::examples_dir())) {
-    if (entry.path().extension() == ".toml") texts.push_back(test::read_text(entry.path()));
+  for (const auto& entry : std::filesystem::directory_iterator(examples_dir())) {
+    if (entry.path().extension() == ".toml") texts.push_back(read_text(entry.path()));
   }
   std::sort(texts.begin(), texts.end());
   std::mt19937_64 random(1);
@@ -416,7 +409,7 @@ TEST_CASE("no mutation of a job's text crashes or hangs the loader", "[job]") {
           break;
       }
     }
-    auto result = test::load_text(text);
+    auto result = load_text(text);
     if (!result) {
       REQUIRE_FALSE(result.error().what.empty());
       continue;
@@ -433,7 +426,7 @@ TEST_CASE("no mutation of a job's text crashes or hangs the loader", "[job]") {
 
 TEST_CASE("a checkpoint's interval is a time, a number of steps, or the epoch", "[job]") {
   const auto every = [](const std::string& value) {
-    const auto loaded = test::load_text(small_job("train.checkpoint.every = " + value + "\n"));
+    const auto loaded = load_text(small_job("train.checkpoint.every = " + value + "\n"));
     REQUIRE(loaded);
     return loaded->job.train.checkpoint.every;
   };
@@ -449,7 +442,7 @@ TEST_CASE("a checkpoint's interval is a time, a number of steps, or the epoch", 
 }
 
 TEST_CASE("a time limit is a time above 0", "[job]") {
-  const auto loaded = test::load_text(small_job(
+  const auto loaded = load_text(small_job(
       "cluster = { ps_wait = \"2m\", chief_silence = \"1.5s\", claims_wait = \"500ms\" }\n"));
   REQUIRE(loaded);
   CHECK(loaded->job.cluster.ps_wait_ns == 120'000'000'000);
@@ -465,8 +458,7 @@ TEST_CASE("a time limit is a time above 0", "[job]") {
 }
 
 TEST_CASE("a job can leave out batches that fail, or whose loss is not finite", "[job]") {
-  const auto loaded =
-      test::load_text(small_job("train = { quarantine = true, on_nan = \"skip\" }\n"));
+  const auto loaded = load_text(small_job("train = { quarantine = true, on_nan = \"skip\" }\n"));
   REQUIRE(loaded);
   CHECK(loaded->job.train.quarantine);
   CHECK(loaded->job.train.on_nan == "skip");
@@ -475,7 +467,7 @@ TEST_CASE("a job can leave out batches that fail, or whose loss is not finite", 
 
 TEST_CASE("the run of a warm start is relative to the job file", "[job]") {
   const auto loaded =
-      test::load_text(small_job("train.warm_start = { run = \"runs/old\", slots = false }\n"));
+      load_text(small_job("train.warm_start = { run = \"runs/old\", slots = false }\n"));
   REQUIRE(loaded);
   CHECK(loaded->job.train.warm_start.run == loaded->job.base_dir + "/runs/old");
   CHECK_FALSE(loaded->job.train.warm_start.slots);
@@ -485,20 +477,20 @@ TEST_CASE("the run of a warm start is relative to the job file", "[job]") {
 }
 
 TEST_CASE("the file of a warm start is relative to the job file, and excludes a run", "[job]") {
-  const auto loaded = test::load_text(small_job("train.warm_start = { file = \"w.npz\" }\n"));
+  const auto loaded = load_text(small_job("train.warm_start = { file = \"w.npz\" }\n"));
   REQUIRE(loaded);
   CHECK(loaded->job.train.warm_start.source() == loaded->job.base_dir + "/w.npz");
   const auto back = job_from_toml(job_to_toml(loaded->job), "/");
   REQUIRE(back);
   CHECK(back->train.warm_start == loaded->job.train.warm_start);
   const auto both =
-      test::load_text(small_job("train.warm_start = { file = \"w.npz\", run = \"runs/old\" }\n"));
+      load_text(small_job("train.warm_start = { file = \"w.npz\", run = \"runs/old\" }\n"));
   REQUIRE_FALSE(both);
   CHECK_THAT(both.error().what, Catch::Contains("both `run` and `file`"));
-  const auto folder = test::load_text(small_job("train.warm_start = { file = \"runs/old\" }\n"));
+  const auto folder = load_text(small_job("train.warm_start = { file = \"runs/old\" }\n"));
   REQUIRE_FALSE(folder);
   CHECK_THAT(folder.error().what, Catch::Contains("runs/old") && Catch::Contains("file of arrays"));
 }
 
 }  // namespace
-}  // namespace downpour
+}  // namespace downpour::test

@@ -2,13 +2,8 @@
 #include "shared/job/resume.h"
 #include "tests/shared/job/job_test_support.h"
 
-namespace downpour {
+namespace downpour::test {
 namespace {
-
-using test::completed;
-using test::error_of;
-using test::loaded;
-using test::small_job;
 
 TEST_CASE("synchronous steps may quarantine batches, but not with backups", "[job]") {
   const std::string lines = "train = { mode = \"sync\", replicas = 3, quarantine = true";
@@ -186,4 +181,4 @@ TEST_CASE("bounded staleness has a default bound, and no other mode has one", "[
 }
 
 }  // namespace
-}  // namespace downpour
+}  // namespace downpour::test

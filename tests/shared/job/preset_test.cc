@@ -1,11 +1,7 @@
 #include "tests/shared/job/job_test_support.h"
 
-namespace downpour {
+namespace downpour::test {
 namespace {
-
-using test::completed;
-using test::error_of;
-using test::small_job;
 
 std::string csv_job_with(const std::string& model) {
   return "data = { source = \"x.csv\", format = \"csv\", header = true, fields = { age = {}, city "
@@ -507,4 +503,4 @@ TEST_CASE("invalid fields are rejected", "[job][preset]") {
 }
 
 }  // namespace
-}  // namespace downpour
+}  // namespace downpour::test

@@ -4,13 +4,8 @@
 #include "shared/job/resume.h"
 #include "tests/shared/job/job_test_support.h"
 
-namespace downpour {
+namespace downpour::test {
 namespace {
-
-using test::completed;
-using test::error_of;
-using test::loaded;
-using test::small_job;
 
 std::string with_schedule(const std::string& schedule) {
   return small_job("optimizer = { type = \"adam\", schedule = " + schedule + " }\n");
@@ -116,4 +111,4 @@ TEST_CASE("a schedule may change when a run resumes", "[job][resume]") {
 }
 
 }  // namespace
-}  // namespace downpour
+}  // namespace downpour::test

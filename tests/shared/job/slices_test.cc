@@ -3,12 +3,8 @@
 
 #include "tests/shared/job/job_test_support.h"
 
-namespace downpour {
+namespace downpour::test {
 namespace {
-
-using test::completed;
-using test::error_of;
-using test::loaded;
 
 std::string job_with(const std::string& slices, const std::string& more = "") {
   return "data.source = \"a9a\"\ndata.format = \"csv\"\n"
@@ -88,4 +84,4 @@ TEST_CASE("top_k is read, printed and checked", "[job]") {
 }
 
 }  // namespace
-}  // namespace downpour
+}  // namespace downpour::test

@@ -2,22 +2,17 @@
 // batches.
 #include "tests/shared/job/job_test_support.h"
 
-namespace downpour {
+namespace downpour::test {
 namespace {
-
-using test::completed;
-using test::error_of;
-using test::loaded;
-using test::small_job;
 
 TEST_CASE("a source may select a part of its records, but prints the selection", "[job]") {
   const auto job_of = [](const char* source) {
     return str("data.format = \"libsvm\"\nmodel = { preset = \"logistic_regression\" }\n", source);
   };
   const Job job =
-      test::completed(job_of("data.sharding = \"data\"\ndata.source = { path = [\"a\", \"b\"], "
-                             "skip = 5, take = 100, shard = { count = 4, index = 3 } }\n"
-                             "cluster.workers = 3\n"));
+      completed(job_of("data.sharding = \"data\"\ndata.source = { path = [\"a\", \"b\"], "
+                       "skip = 5, take = 100, shard = { count = 4, index = 3 } }\n"
+                       "cluster.workers = 3\n"));
   CHECK(job.data.source.paths == std::vector<std::string>{"a", "b"});
   CHECK(job.data.source.skip == 5);
   CHECK(job.data.source.take == 100);
@@ -135,9 +130,8 @@ TEST_CASE("a program as source is read, and missing settings are named", "[job]"
   const std::string model = "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n";
   const auto error = [&](const std::string& data) { return error_of(data + model).what; };
   const std::string program = "data.source = { exec = [\"a\", \"b\"]";
-  const auto loaded =
-      test::load_text(program + ", replay = \"shard\", records = 100, take = 7 }\n" +
-                      "data.format = \"libsvm\"\n" + model);
+  const auto loaded = load_text(program + ", replay = \"shard\", records = 100, take = 7 }\n" +
+                                "data.format = \"libsvm\"\n" + model);
   REQUIRE(loaded);
   const SourceSpec& source = loaded->job.data.source;
   CHECK(source.exec == std::vector<std::string>{"a", "b"});
@@ -162,7 +156,7 @@ TEST_CASE("a program as source is read, and missing settings are named", "[job]"
   CHECK(error(program + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n") ==
         "`holdout` does not support a program as source");
   const std::string once = program + ", replay = \"none\"";
-  CHECK(test::load_text(once + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n" + model));
+  CHECK(load_text(once + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n" + model));
   CHECK(error(once + ", records = 9 }\ndata.format = \"libsvm\"\n") ==
         "replay = \"none\" does not support `records`");
   CHECK(error(once + ", format = \"npy\" }\ndata.fields = { x = {}, label = {} }\n") ==
@@ -188,7 +182,7 @@ TEST_CASE("a program between the files and the fields must say what it reads and
   };
   const std::string program = "data.program = [\"python3\", \"enrich.py\"]\n";
   const auto loaded =
-      test::load_text("data.source = \"x\"\ndata.format = \"libsvm\"\n" + program + model);
+      load_text("data.source = \"x\"\ndata.format = \"libsvm\"\n" + program + model);
   REQUIRE(loaded);
   const DataSpec& data = loaded->job.data;
   CHECK(data.program == std::vector<std::string>{"python3", "enrich.py"});
@@ -206,4 +200,4 @@ TEST_CASE("a program between the files and the fields must say what it reads and
 }
 
 }  // namespace
-}  // namespace downpour
+}  // namespace downpour::test
