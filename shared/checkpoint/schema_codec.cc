@@ -8,6 +8,7 @@
 #include <kj/exception.h>
 
 #include "shared/checkpoint/schema_tables.h"
+#include "shared/wire/copy_counts.h"
 
 namespace downpour::checkpoint {
 namespace {
@@ -50,58 +51,6 @@ auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
   }
 }
 
-// ---- counts and sums ----
-
-void write_counts(const wire::ShardCounts& counts, schema::Counts::Builder out) {
-  out.setBatches(counts.batches);
-  out.setRead(counts.read);
-  out.setApplied(counts.applied);
-  out.setFiltered(counts.filtered);
-  out.setSkipped(counts.skipped);
-  out.setDropped(counts.dropped);
-  out.setQuarantined(counts.quarantined);
-  out.setFirstOffset(counts.first_offset);
-  out.setEndOffset(counts.end_offset);
-}
-
-wire::ShardCounts read_counts(schema::Counts::Reader in) {
-  wire::ShardCounts counts;
-  counts.batches = in.getBatches();
-  counts.read = in.getRead();
-  counts.applied = in.getApplied();
-  counts.filtered = in.getFiltered();
-  counts.skipped = in.getSkipped();
-  counts.dropped = in.getDropped();
-  counts.quarantined = in.getQuarantined();
-  counts.first_offset = in.getFirstOffset();
-  counts.end_offset = in.getEndOffset();
-  return counts;
-}
-
-void write_sums(const OutputSums& sums, schema::Sums::Builder out) {
-  out.setWeight(sums.weight);
-  out.setLoss(sums.loss);
-  out.setLabel(sums.label);
-  out.setLabelSquared(sums.label_squared);
-  out.setPrediction(sums.prediction);
-  out.setCorrect(sums.correct);
-  out.setSquaredError(sums.squared_error);
-  out.setAbsoluteError(sums.absolute_error);
-  out.setInTopK(sums.in_top_k);
-}
-
-OutputSums read_sums(schema::Sums::Reader in) {
-  return {.weight = in.getWeight(),
-          .loss = in.getLoss(),
-          .label = in.getLabel(),
-          .label_squared = in.getLabelSquared(),
-          .prediction = in.getPrediction(),
-          .correct = in.getCorrect(),
-          .squared_error = in.getSquaredError(),
-          .absolute_error = in.getAbsoluteError(),
-          .in_top_k = in.getInTopK()};
-}
-
 // ---- roots ----
 
 wire::ImageRef read_image_ref(schema::ImageRef::Reader in) {
@@ -135,8 +84,8 @@ Result<Manifest> read_manifest(schema::Manifest::Reader in) {
   manifest.completed_epochs = in.getCompletedEpochs();
   manifest.sealed_epochs = in.getSealedEpochs();
   for (const auto epoch : in.getEpochs()) {
-    manifest.epochs.push_back({epoch.getEpoch(), epoch.getShards(), read_counts(epoch.getCounts()),
-                               text_of(epoch.getSummary())});
+    manifest.epochs.push_back({epoch.getEpoch(), epoch.getShards(),
+                               wire::read_counts(epoch.getCounts()), text_of(epoch.getSummary())});
   }
   manifest.rows = in.getRows();
   manifest.build = text_of(in.getBuild());
@@ -154,9 +103,9 @@ Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
     EpochImage epoch;
     epoch.epoch = state.getEpoch();
     epoch.shards_ended = state.getShardsEnded();
-    epoch.counts = read_counts(state.getCounts());
+    epoch.counts = wire::read_counts(state.getCounts());
     epoch.records_hash = state.getRecordsHash();
-    for (const auto sums : state.getMetrics()) epoch.metrics.push_back(read_sums(sums));
+    for (const auto sums : state.getMetrics()) epoch.metrics.push_back(wire::read_sums(sums));
     for (const auto ended : state.getEnded())
       epoch.ended.push_back({ended.getBegin(), ended.getEnd()});
     image.epochs.push_back(std::move(epoch));
@@ -168,7 +117,7 @@ Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
     shard.ended = state.getEnded();
     shard.records = state.getRecords();
     shard.records_hash = state.getRecordsHash();
-    shard.counts = read_counts(state.getCounts());
+    shard.counts = wire::read_counts(state.getCounts());
     image.shards.push_back(shard);
   }
   return image;
@@ -254,7 +203,7 @@ void write_manifest(const Manifest& manifest, schema::Manifest::Builder out) {
   for (unsigned e = 0; e < epochs.size(); ++e) {
     epochs[e].setEpoch(manifest.epochs[e].epoch);
     epochs[e].setShards(manifest.epochs[e].shards);
-    write_counts(manifest.epochs[e].counts, epochs[e].initCounts());
+    wire::write_counts(manifest.epochs[e].counts, epochs[e].initCounts());
     epochs[e].setSummary(text(manifest.epochs[e].summary));
   }
   out.setRows(manifest.rows);
@@ -350,10 +299,10 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
     const EpochImage& epoch = image.epochs[e];
     epochs[e].setEpoch(epoch.epoch);
     epochs[e].setShardsEnded(epoch.shards_ended);
-    write_counts(epoch.counts, epochs[e].initCounts());
+    wire::write_counts(epoch.counts, epochs[e].initCounts());
     epochs[e].setRecordsHash(epoch.records_hash);
     auto metrics = epochs[e].initMetrics(unsigned(epoch.metrics.size()));
-    for (unsigned i = 0; i < metrics.size(); ++i) write_sums(epoch.metrics[i], metrics[i]);
+    for (unsigned i = 0; i < metrics.size(); ++i) wire::write_sums(epoch.metrics[i], metrics[i]);
     auto ended = epochs[e].initEnded(unsigned(epoch.ended.size()));
     for (unsigned i = 0; i < ended.size(); ++i) {
       ended[i].setBegin(epoch.ended[i].begin);
@@ -369,7 +318,7 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
     shards[s].setEnded(shard.ended);
     shards[s].setRecords(shard.records);
     shards[s].setRecordsHash(shard.records_hash);
-    write_counts(shard.counts, shards[s].initCounts());
+    wire::write_counts(shard.counts, shards[s].initCounts());
   }
   return flat_bytes(builder);
 }

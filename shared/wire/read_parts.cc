@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shared/wire/copy_counts.h"
+
 namespace downpour::wire {
 
 void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
@@ -28,17 +30,7 @@ void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
   }
 }
 
-void read(schema::OutputSums::Reader in, OutputSums& out) {
-  out.weight = in.getWeight();
-  out.loss = in.getLoss();
-  out.label = in.getLabel();
-  out.label_squared = in.getLabelSquared();
-  out.prediction = in.getPrediction();
-  out.correct = in.getCorrect();
-  out.squared_error = in.getSquaredError();
-  out.absolute_error = in.getAbsoluteError();
-  out.in_top_k = in.getInTopK();
-}
+void read(schema::OutputSums::Reader in, OutputSums& out) { out = read_sums(in); }
 
 void read(capnp::List<schema::OutputSums>::Reader in, std::vector<OutputSums>& out,
           Checks& checks) {
@@ -136,17 +128,7 @@ void read(capnp::List<schema::QuarantineMarker>::Reader in, std::vector<Quaranti
             });
 }
 
-void read(schema::ShardCounts::Reader in, ShardCounts& out) {
-  out.batches = in.getBatches();
-  out.read = in.getRead();
-  out.applied = in.getApplied();
-  out.filtered = in.getFiltered();
-  out.skipped = in.getSkipped();
-  out.dropped = in.getDropped();
-  out.quarantined = in.getQuarantined();
-  out.first_offset = in.getFirstOffset();
-  out.end_offset = in.getEndOffset();
-}
+void read(schema::ShardCounts::Reader in, ShardCounts& out) { out = read_counts(in); }
 
 void read(schema::PartitionStatus::Reader in, PartitionStatus& out, Checks& checks) {
   out.partition = read_partition(in.getPartition(), checks);

@@ -3,6 +3,8 @@
 #include <map>
 #include <string_view>
 
+#include "shared/wire/copy_counts.h"
+
 namespace downpour::wire {
 
 void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
@@ -14,17 +16,7 @@ void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
   write_words(in.records_before, [&](uint32_t n) { return out.initRecordsBefore(n); });
 }
 
-void write(const OutputSums& in, schema::OutputSums::Builder out) {
-  out.setWeight(in.weight);
-  out.setLoss(in.loss);
-  out.setLabel(in.label);
-  out.setLabelSquared(in.label_squared);
-  out.setPrediction(in.prediction);
-  out.setCorrect(in.correct);
-  out.setSquaredError(in.squared_error);
-  out.setAbsoluteError(in.absolute_error);
-  out.setInTopK(in.in_top_k);
-}
+void write(const OutputSums& in, schema::OutputSums::Builder out) { write_sums(in, out); }
 
 void write(const OutputMetrics& in, schema::OutputMetrics::Builder out) {
   write(in.sums, out.initSums());
@@ -84,17 +76,7 @@ void write(const Lease& in, schema::Lease::Builder out) {
   out.setRateReductions(in.rate_reductions);
 }
 
-void write(const ShardCounts& in, schema::ShardCounts::Builder out) {
-  out.setBatches(in.batches);
-  out.setRead(in.read);
-  out.setApplied(in.applied);
-  out.setFiltered(in.filtered);
-  out.setSkipped(in.skipped);
-  out.setDropped(in.dropped);
-  out.setQuarantined(in.quarantined);
-  out.setFirstOffset(in.first_offset);
-  out.setEndOffset(in.end_offset);
-}
+void write(const ShardCounts& in, schema::ShardCounts::Builder out) { write_counts(in, out); }
 
 void write(const PartitionStatus& in, schema::PartitionStatus::Builder out) {
   out.setPartition(raw(in.partition));
