@@ -411,11 +411,9 @@ void check_image_reads(const PartitionImage& image, const std::string& image_nam
   CHECK(*decode_image(image_bytes.span(), kChainTables, "f", 0) == image);
 }
 
-TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
-  PartitionImage image = random_image(1, 2, 42);
-  image.base = 0x0123456789abcdef;
-  image.markers.clear();
-  Manifest manifest{.id = {3, 18},
+/// Returns what the manifests of the golden files have in common.
+Manifest golden_manifest(ViewId id) {
+  Manifest manifest{.id = id,
                     .run = 0x0123456789abcdef,
                     .plan_hash = 42,
                     .job = "name = \"golden\"\n",
@@ -423,9 +421,17 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
   manifest.tables = kChainTables;
   manifest.images = {{PartitionId{0}, "ps-0-0-0000000000000001.ckpt", 0, 4096, 11, 9},
                      {PartitionId{1}, "ps-0-0-0000000000000001.ckpt", 4096, 64, 12}};
+  manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
+  return manifest;
+}
+
+TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
+  PartitionImage image = random_image(1, 2, 42);
+  image.base = 0x0123456789abcdef;
+  image.markers.clear();
+  Manifest manifest = golden_manifest({3, 18});
   manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 64, 128, 8, 0, {2, 7}},
                     {PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 0, 64, 9, 8, {3, 17}}};
-  manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
   check_image_reads(image, "image-v2.bin");
   check_reads(manifest, "manifest-3-18.dpm");
 }
@@ -433,18 +439,10 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
 TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
   PartitionImage image = random_image(1, 2, 43);
   image.markers = {{{2, 1, 3}, true, false}, {{2, 4, 0}, false, true}};
-  Manifest manifest{.id = {3, 19},
-                    .run = 0x0123456789abcdef,
-                    .plan_hash = 42,
-                    .job = "name = \"golden\"\n",
-                    .partitions = 2};
-  manifest.tables = kChainTables;
-  manifest.images = {{PartitionId{0}, "ps-0-0-0000000000000001.ckpt", 0, 4096, 11, 9},
-                     {PartitionId{1}, "ps-0-0-0000000000000001.ckpt", 4096, 64, 12}};
+  Manifest manifest = golden_manifest({3, 19});
   manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 0, 64, 9, 0, {3, 17}}};
   manifest.ownership_generations = {{2, 7}, {3, 1}};
   manifest.given = {3, 4};
-  manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
   check_image_reads(image, "image-v3.bin");
   check_reads(manifest, "manifest-3-19.dpm");  // written before manifests named the best checkpoint
   manifest.id = {3, 20};

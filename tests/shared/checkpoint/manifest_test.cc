@@ -23,6 +23,19 @@ void flip(const std::string& path, size_t byte) {
   REQUIRE(storage.write_file_atomic(path, changed));
 }
 
+/// A run folder with the checkpoints {1, 1} and {1, 2}.
+struct TwoCheckpoints {
+  const Folder folder;
+  PosixStorage storage;
+  Manifest newest;
+
+  TwoCheckpoints() {
+    published(storage, path(), {1, 1});
+    newest = published(storage, path(), {1, 2});
+  }
+  const std::string& path() const { return folder.path; }
+};
+
 TEST_CASE("a published manifest is read back unchanged", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
@@ -45,39 +58,33 @@ TEST_CASE("the highest manifest is used, ordered by term, then by number", "[che
 
 TEST_CASE("a checkpoint is not used if an image file has other bytes after its last image",
           "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  published(storage, folder.path, {1, 1});
-  const Manifest newest = published(storage, folder.path, {1, 2});
-  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + newest.images[0].file;
-  const Bytes whole = *storage.read_file(file, 1 << 20);
+  TwoCheckpoints run;
+  const std::string file = checkpoint_folder(run.path(), {1, 2}) + "/" + run.newest.images[0].file;
+  const Bytes whole = *run.storage.read_file(file, 1 << 20);
   const auto latest_with = [&](std::span<const uint8_t> more) {
     std::vector<uint8_t> bytes(whole.data(), whole.data() + whole.size());
     bytes.insert(bytes.end(), more.begin(), more.end());
-    REQUIRE(storage.write_file_atomic(file, bytes));
-    return load_latest(storage, folder.path, nullptr)->id;
+    REQUIRE(run.storage.write_file_atomic(file, bytes));
+    return load_latest(run.storage, run.path(), nullptr)->id;
   };
   CHECK(latest_with({}) == ViewId{1, 2});
   for (const size_t zeros : {1, 64, 4096})
     CHECK(latest_with(std::vector<uint8_t>(zeros)) == ViewId{1, 1});
   // An image that the manifest does not name may follow, for example of a partition that has moved.
-  const auto image = whole.span().subspan(newest.images[1].offset, newest.images[1].bytes);
+  const auto image = whole.span().subspan(run.newest.images[1].offset, run.newest.images[1].bytes);
   CHECK(latest_with(image) == ViewId{1, 2});
   CHECK(latest_with(image.first(image.size() - 64)) == ViewId{1, 1});
 }
 
 TEST_CASE("only the heads of images are checked if the images are too large to read at the start",
           "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  published(storage, folder.path, {1, 1});
-  const Manifest newest = published(storage, folder.path, {1, 2});
+  TwoCheckpoints run;
   const auto latest = [&](uint64_t verified) {
-    return load_latest(storage, folder.path, nullptr, verified)->id;
+    return load_latest(run.storage, run.path(), nullptr, verified)->id;
   };
   CHECK(latest(1) == ViewId{1, 2});
-  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + newest.images[0].file;
-  const wire::ImageRef& second = newest.images[1];
+  const std::string file = checkpoint_folder(run.path(), {1, 2}) + "/" + run.newest.images[0].file;
+  const wire::ImageRef& second = run.newest.images[1];
   flip(file, second.offset + second.bytes - 100);  // in a section
   CHECK(latest(1) == ViewId{1, 2});
   CHECK(latest(1 << 30) == ViewId{1, 1});
@@ -104,34 +111,28 @@ TEST_CASE("a torn newest manifest is skipped, with name and reason", "[checkpoin
 }
 
 TEST_CASE("a manifest whose image files are missing or too short is skipped", "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  published(storage, folder.path, {1, 1});
-  const Manifest newest = published(storage, folder.path, {1, 2});
-  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + newest.images[3].file;
-  const uint64_t bytes = *storage.file_bytes(file);
-  REQUIRE(storage.write_file_atomic(file, storage.read_range(file, 0, bytes - 64)->span()));
-  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
-  REQUIRE(storage.remove(file));
-  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
+  TwoCheckpoints run;
+  const std::string file = checkpoint_folder(run.path(), {1, 2}) + "/" + run.newest.images[3].file;
+  const uint64_t bytes = *run.storage.file_bytes(file);
+  REQUIRE(run.storage.write_file_atomic(file, run.storage.read_range(file, 0, bytes - 64)->span()));
+  CHECK(load_latest(run.storage, run.path(), nullptr)->id == ViewId{1, 1});
+  REQUIRE(run.storage.remove(file));
+  CHECK(load_latest(run.storage, run.path(), nullptr)->id == ViewId{1, 1});
 }
 
 TEST_CASE("if images are verified, a checkpoint with one flipped bit is skipped, with its place",
           "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  published(storage, folder.path, {1, 1});
-  const Manifest newest = published(storage, folder.path, {1, 2});
-  const wire::ImageRef& image = newest.images[3];
-  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + image.file;
+  TwoCheckpoints run;
+  const wire::ImageRef& image = run.newest.images[3];
+  const std::string file = checkpoint_folder(run.path(), {1, 2}) + "/" + image.file;
   flip(file, image.offset + image.bytes / 2);
-  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 2});
+  CHECK(load_latest(run.storage, run.path(), nullptr)->id == ViewId{1, 2});
   std::vector<std::string> skipped;
-  CHECK(load_latest(storage, folder.path, &skipped, 1 << 20)->id == ViewId{1, 1});
+  CHECK(load_latest(run.storage, run.path(), &skipped, 1 << 20)->id == ViewId{1, 1});
   REQUIRE(skipped.size() == 1);
   CHECK(skipped[0].find(str(file, ':')) != std::string::npos);
   // too large to verify
-  CHECK(load_latest(storage, folder.path, nullptr, 100)->id == ViewId{1, 2});
+  CHECK(load_latest(run.storage, run.path(), nullptr, 100)->id == ViewId{1, 2});
 }
 
 TEST_CASE("a manifest with the name of another one is refused", "[checkpoint]") {
