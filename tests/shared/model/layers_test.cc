@@ -5,8 +5,8 @@
 #include "shared/model/activation.h"
 #include "shared/model/dot.h"
 #include "shared/model/norm.h"
+#include "tests/shared/model/golden_check.h"
 #include "tests/shared/model/golden_layers.h"
-#include "tests/shared/model/support.h"
 
 using namespace downpour;
 using namespace downpour::model;
@@ -61,32 +61,16 @@ TEST_CASE("cross, dot, dropout, layer_norm and all activations match the golden 
   trial.batch.bags[1].keys = golden::kKeysB;
   trial.column("x").values = golden::kNumbers;
   trial.column("label").values = golden::kLabels;
-  REQUIRE(trial.values.size() == golden::kVariables.size());
+  set_weights(trial, golden::kVariables);
   size_t v = 0;
-  for (const TableSpec& table : trial.graph->tables()) {
-    for (const VariableSpec& variable : table.table_variables) {
-      CHECK(variable.name == golden::kVariables[v].name);
-      REQUIRE(trial.values[v].size() == golden::kVariables[v].values.size());
-      std::copy(golden::kVariables[v].values.begin(), golden::kVariables[v].values.end(),
-                trial.values[v].begin());
-      ++v;
-    }
-  }
+  for (const TableSpec& table : trial.graph->tables())
+    for (const VariableSpec& variable : table.table_variables)
+      CHECK(variable.name == golden::kVariables[v++].name);
   const BatchMetrics metrics = trial.train(threads);
   CHECK(metrics[0].sums.loss / metrics[0].sums.weight == Approx(golden::kLoss).epsilon(1e-6));
-  for (v = 0; v < trial.values.size(); ++v) {
-    for (size_t i = 0; i < trial.values[v].size(); ++i) {
-      CAPTURE(golden::kVariables[v].name, i);
-      // float32 sums of products of about 10 factors and terms of size about 1
-      CHECK(trial.gradients[v][i] ==
-            Approx(golden::kVariables[v].gradient[i]).epsilon(1e-5).margin(5e-7));
-    }
-  }
-  std::vector<std::vector<float>> predictions;
-  trial.graph->forward(trial.batch, trial.views, *trial.workspace, 1, predictions, nullptr);
-  for (size_t r = 0; r < predictions[0].size(); ++r) {
-    CHECK(predictions[0][r] == Approx(golden::kPredictions[r]).epsilon(1e-5));
-  }
+  // Sums of products of about 10 factors and terms of size about 1.
+  check_gradients(trial, golden::kVariables, 5e-7);
+  check_predictions(trial, golden::kPredictions);
 }
 
 TEST_CASE("gradients of cross networks with both kinds of kernels, which other layers read, too",
