@@ -81,6 +81,21 @@ bool until(const std::function<bool()>& condition, int seconds = 10) {
   return true;
 }
 
+/// Sends a message to `to`, which listens at `endpoint`, and waits until it has arrived. Returns
+/// the peer to which it was sent.
+PeerId arrive(CurveNode& from, CurveNode& to, const std::string& endpoint) {
+  const PeerId peer = from.transport->connect(endpoint).value();
+  const int before = to.received;
+  REQUIRE(from.transport->send(peer, sealed_with(1)) == SendStatus::kSent);
+  REQUIRE(until([&] {
+    from.poll();
+    to.poll();
+    return to.received > before;
+  }));
+  CHECK(to.received == before + 1);
+  return peer;
+}
+
 /// Returns true if a message of `client` arrives at `server`, which listens at `endpoint`. A
 /// refusal causes no error here. It is concluded if a later message of `witness`, which is
 /// admitted, has arrived and the client's has not.
@@ -118,24 +133,12 @@ TEST_CASE("a port with keys reports the role and the name of a peer by its key",
   CHECK_THAT(endpoint, Catch::EndsWith("?key=" + hex_of(own->own().public_key)));
   CurveNode first(worker);
   CurveNode second(ps);
-  const PeerId to = first.transport->connect(endpoint).value();
+  const PeerId to = arrive(first, chief, endpoint);
   CHECK(first.transport->identity(to).key == hex_of(own->own().public_key));
-  REQUIRE(first.transport->send(to, sealed_with(1)) == SendStatus::kSent);
-  REQUIRE(until([&] {
-    first.poll();
-    chief.poll();
-    return chief.received == 1;
-  }));
   CHECK(chief.transport->identity(chief.from).role == wire::Role::kWorker);
   CHECK(chief.transport->identity(chief.from).name == "worker-3");
   CHECK(chief.transport->identity(chief.from).key == hex_of(worker->own().public_key));
-  REQUIRE(second.transport->send(second.transport->connect(endpoint).value(), sealed_with(1)) ==
-          SendStatus::kSent);
-  REQUIRE(until([&] {
-    second.poll();
-    chief.poll();
-    return chief.received == 2;
-  }));
+  arrive(second, chief, endpoint);
   CHECK(chief.transport->identity(chief.from).role == wire::Role::kPs);
 }
 
@@ -169,13 +172,7 @@ TEST_CASE("a key removed from the list is refused, and its connections are dropp
   CurveNode revoked(Keyring::open(folder, wire::Role::kWorker, 1).value());
   CurveNode again(Keyring::open(folder, wire::Role::kWorker, 1).value());
   CurveNode witness(Keyring::open(folder, wire::Role::kWorker, 0).value());
-  const PeerId to = revoked.transport->connect(endpoint).value();
-  REQUIRE(revoked.transport->send(to, sealed_with(1)) == SendStatus::kSent);
-  REQUIRE(until([&] {
-    revoked.poll();
-    chief.poll();
-    return chief.received == 1;
-  }));
+  const PeerId to = arrive(revoked, chief, endpoint);
   const PeerId peer = chief.from;
   REQUIRE(revoke_key(folder, "worker-1"));
   // The next message to it returns kGone, without a restart of the chief.
@@ -209,13 +206,7 @@ TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
   zmq_send(socket, "anything", 8, ZMQ_DONTWAIT);
   for (int i = 0; i < 30; ++i) chief.poll();
   CurveNode witness(worker);
-  REQUIRE(witness.transport->send(witness.transport->connect(endpoint).value(), sealed_with(1)) ==
-          SendStatus::kSent);
-  REQUIRE(until([&] {
-    witness.poll();
-    chief.poll();
-    return chief.received == 1;
-  }));
+  arrive(witness, chief, endpoint);
   CHECK(chief.malformed == 0);  // not even one of its frames arrived
   zmq_close(socket);
   zmq_ctx_term(context);

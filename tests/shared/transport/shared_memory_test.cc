@@ -178,12 +178,16 @@ std::string memory_endpoint(const char* name) {
   return str("ipc:///tmp/downpour-test-", ::getpid(), "-", name);
 }
 
+/// Returns `to` as a peer of `from`.
+PeerId connect(Side& from, Side& to, const std::string& endpoint) {
+  REQUIRE(to.transport->bind(endpoint).has_value());
+  return *from.transport->connect(endpoint);
+}
+
 TEST_CASE("large values go through shared memory over ipc, both ways, in order", "[transport]") {
   if (arena_or_skip() == nullptr) return;
   Side ps, worker;
-  const std::string endpoint = memory_endpoint("shared");
-  REQUIRE(ps.transport->bind(endpoint).has_value());
-  const PeerId peer = *worker.transport->connect(endpoint);
+  const PeerId peer = connect(worker, ps, memory_endpoint("shared"));
   constexpr uint32_t kCount = 200;
   for (uint32_t i = 0; i < kCount; ++i) {
     worker.send(peer, i, 10 + 1000 * i);  // the first ones are small, the last ones have 800 KB
@@ -203,9 +207,7 @@ TEST_CASE("large values go through shared memory over ipc, both ways, in order",
 TEST_CASE("if the receiver holds all blocks, the socket carries the rest", "[transport]") {
   if (arena_or_skip() == nullptr) return;
   Side ps, worker;
-  const std::string endpoint = memory_endpoint("held");
-  REQUIRE(ps.transport->bind(endpoint).has_value());
-  const PeerId peer = *worker.transport->connect(endpoint);
+  const PeerId peer = connect(worker, ps, memory_endpoint("held"));
   constexpr uint32_t kCount = 120;  // of 1 MB each, more than an arena holds
   for (uint32_t i = 0; i < kCount; ++i) {
     worker.send(peer, i, 250'000);
