@@ -1,14 +1,12 @@
 // Runs tests/scenarios/chief_*.txt: commands, each followed by its exact effects. With
 // DP_REGENERATE=1 in the environment it rewrites the files.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include <catch2/catch.hpp>
 
 #include "tests/chief/core/chief_harness.h"
+#include "tests/support/scenarios.h"
 
 namespace downpour::chief {
 namespace {
@@ -411,36 +409,8 @@ class Story {
   std::map<uint32_t, ViewId> ownership_generations_;  // by ps, as in its newest Adopt
 };
 
-std::string run_file(const std::filesystem::path& path, std::string& before) {
-  std::ifstream in(path);
-  std::string after;
-  Story story;
-  for (std::string line; std::getline(in, line);) {
-    before += line + "\n";
-    if (line.starts_with("    ")) continue;  // an expected effect
-    after += line + "\n";
-    if (!line.empty() && line[0] != '#') after += story.run(line);
-  }
-  return after;
-}
-
 TEST_CASE("every chief scenario has the expected effects", "[chief][core][scenario]") {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(DP_SCENARIOS)) {
-    if (entry.path().filename().string().starts_with("chief_")) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  REQUIRE(files.size() >= 12);
-  for (const auto& path : files) {
-    INFO(path.filename());
-    std::string expected;
-    const std::string got = run_file(path, expected);
-    if (std::getenv("DP_REGENERATE") != nullptr) {
-      std::ofstream(path) << got;
-    } else {
-      CHECK(got == expected);
-    }
-  }
+  testing::check_scenarios<Story>("chief_");
 }
 
 }  // namespace
