@@ -101,6 +101,12 @@ class Saving {
     }
     published_ = copied_;
   }
+  /// Trains so many batches, and publishes a checkpoint of whole images.
+  void publish_whole(int batches) {
+    for (int i = 0; i < batches; ++i) train(20);
+    REQUIRE(save({}));
+    publish();
+  }
   ViewId id() const { return {1, saves_}; }
   uint64_t rows_told() const { return rows_; }
 
@@ -202,9 +208,7 @@ TEST_CASE("a chain of images equals the core's state, whatever happened to earli
 
 TEST_CASE("an image holds exactly the rows touched since the published one", "[ps][core]") {
   Saving saving(3);
-  for (int i = 0; i < 200; ++i) saving.train(20);
-  REQUIRE(saving.save({}));
-  saving.publish();
+  saving.publish_whole(200);
   const ViewId first = saving.id();
   CHECK(saving.whole_images() == kSavedPartitions);
   CHECK(saving.rows_told() == saving.rows());
@@ -222,9 +226,7 @@ TEST_CASE("an image holds exactly the rows touched since the published one", "[p
 
 TEST_CASE("the first image of a restored partition is a whole image", "[ps][core]") {
   Saving saving(4);
-  for (int i = 0; i < 50; ++i) saving.train(20);
-  REQUIRE(saving.save({}));
-  saving.publish();
+  saving.publish_whole(50);
   const ViewId first = saving.id();
   saving.train(5);
   saving.restore({PartitionId(2), PartitionId(5)});
@@ -237,9 +239,7 @@ TEST_CASE("the first image of a restored partition is a whole image", "[ps][core
 TEST_CASE("a partition that was restored during a checkpoint does not build on that checkpoint",
           "[ps][core]") {
   Saving saving(6);
-  for (int i = 0; i < 50; ++i) saving.train(20);
-  REQUIRE(saving.save({}));
-  saving.publish();
+  saving.publish_whole(50);
   saving.train(9);
   REQUIRE(saving.save(saving.id()));
   const ViewId second = saving.id();
@@ -254,9 +254,7 @@ TEST_CASE("a partition that was restored during a checkpoint does not build on t
 TEST_CASE("a core without incremental_saves writes whole images even if the chief names a base",
           "[ps][core]") {
   Saving saving(5, /*incremental=*/false);
-  saving.train(20);
-  REQUIRE(saving.save({}));
-  saving.publish();
+  saving.publish_whole(1);
   saving.train(3);
   REQUIRE(saving.save(saving.id()));
   CHECK(saving.whole_images() == kSavedPartitions);

@@ -54,6 +54,14 @@ TEST_CASE("a batch is pulled when the earlier batches of its replica are applied
   CHECK(h.sends_of<wire::Pull>().size() == 2);  // also from a ps without keys of the batch
 }
 
+/// Lets the pause pass after which values are pulled again, and answers with those of `step`.
+void pull_again(SyncHarness& h, uint64_t step) {
+  h.tick(kSecond / 10);
+  const auto pulls = h.sends_of<wire::Pull>();
+  REQUIRE(pulls.size() == 2);
+  answer_pulls_at(h, pulls, step);
+}
+
 TEST_CASE("values of partitions at different steps are pulled again", "[worker]") {
   SyncHarness h(0);
   const auto pulls = take(h, 0, {1, 2, 3, 4, 5, 6, 7, 8});
@@ -62,10 +70,7 @@ TEST_CASE("values of partitions at different steps are pulled again", "[worker]"
   answer_pulls_at(h, {pulls[1]}, 7);
   CHECK(h.fx.computes.empty());
   CHECK(h.sends_of<wire::Pull>().empty());
-  h.tick(kSecond / 10);
-  const auto again = h.sends_of<wire::Pull>();
-  REQUIRE(again.size() == 2);
-  answer_pulls_at(h, again, 7);
+  pull_again(h, 7);
   CHECK(h.fx.computes.size() == 1);
 }
 
@@ -74,10 +79,7 @@ TEST_CASE("a part for another step is computed from new values", "[worker]") {
   const auto pushes = push_at(h, 0, 6);
   h.answer_all(pushes[0], wire::PartStatus::kOtherStep, 0);
   CHECK(h.sends_of<wire::Push>().empty());
-  h.tick(kSecond / 10);
-  const auto again = h.sends_of<wire::Pull>();
-  REQUIRE(again.size() == 2);
-  answer_pulls_at(h, again, 9);
+  pull_again(h, 9);
   REQUIRE(h.fx.computes.size() == 1);
   const auto task = h.fx.computes[0];
   h.compute(task.slot, task.batch->plan);
