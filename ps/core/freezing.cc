@@ -22,11 +22,9 @@ void Freezing::on_freeze(const wire::Envelope& envelope, const wire::Freeze& fre
                            .error = std::move(why),
                            .images = {}});
   };
-  if (freeze.ownership_generation <= session_.view().id ||
-      freeze.ownership_generation.term < session_.term()) {
+  if (std::string why = session_.why_superseded(freeze.ownership_generation); !why.empty()) {
     defended(Defence::kPsFreezeOld);
-    return refuse(str("superseded: view ", session_.view().id, " of term ", session_.term(),
-                      " is already known"));
+    return refuse(std::move(why));
   }
   if (moves_.size() >= config_.limits.freezes_max) return refuse("too many moves in progress");
   if (const auto outside = session_.check_folder(freeze.folder)) return refuse(outside->what);

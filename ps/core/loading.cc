@@ -59,11 +59,9 @@ void Loading::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     if (!none(adoption.parts)) defended(Defence::kPsAdoptHeld);
     return answer("");
   }
-  if (adopt.ownership_generation <= session_.view().id ||
-      adopt.ownership_generation.term < session_.term()) {
+  if (std::string why = session_.why_superseded(adopt.ownership_generation); !why.empty()) {
     defended(Defence::kPsAdoptOld);
-    return answer(str("superseded: view ", session_.view().id, " of term ", session_.term(),
-                      " is already known"));
+    return answer(std::move(why));
   }
   if (adoptions_.size() >= config_.limits.loads_max) return answer("too many loads in progress");
   if (!adopt.images.empty() && inlined.empty()) {

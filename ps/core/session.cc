@@ -28,6 +28,11 @@ ViewId Session::view_to_reach() const {
   return std::max(view_.id, partitions_.ownership_generation_max());
 }
 
+std::string Session::why_superseded(ViewId ownership_generation) const {
+  if (ownership_generation > view_.id && ownership_generation.term >= term_) return "";
+  return str("superseded: view ", view_.id, " of term ", term_, " is already known");
+}
+
 std::optional<Error> Session::check_folder(const std::string& folder) const {
   if (!config_.run_dir || is_plain_path_beneath(*config_.run_dir, folder)) return std::nullopt;
   constexpr size_t kShownBytesMax = 256;

@@ -33,6 +33,8 @@ class Session {
   bool is_owner(PartitionId p) const;
   /// Returns the lowest view that a refused worker must know before it repeats its request.
   ViewId view_to_reach() const;
+  /// Returns why a change of owners comes too late; empty: it does not.
+  std::string why_superseded(ViewId ownership_generation) const;
   /// Returns an error if a message names a folder that is not below the run folder. No image is
   /// written to or read from such a folder.
   std::optional<Error> check_folder(const std::string& folder) const;
