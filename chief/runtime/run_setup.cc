@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "chief/core/cluster/admission.h"
 #include "chief/runtime/history.h"
 #include "chief/runtime/history_file.h"
 #include "chief/runtime/warm_start.h"
@@ -277,16 +278,7 @@ void tidy_up(Storage& storage, const RunPlan& plan, const checkpoint::RunFile& r
 
 /// Checks that Welcome fits one message, so that the job does not fail at the first Hello.
 Result<void> check_welcome(const ChiefConfig& config) {
-  wire::Message welcome;
-  welcome.body = wire::Welcome{.job = config.job_text,
-                               .base_dir = config.job.base_dir,
-                               .run_dir = config.job.run_dir,
-                               .plan_hash = config.plan_hash,
-                               .shard_bytes = config.shard_bytes,
-                               .train_files = config.train_files,
-                               .eval_files = config.eval_files,
-                               .heartbeat_ns = config.heartbeat_ns,
-                               .lease_ns = config.lease_ns};
+  const wire::Message welcome{.body = common_welcome(config)};
   if (auto encoded = wire::Codec().encode(welcome); !encoded) {
     return Error{
         ErrorCode::kConfig,

@@ -9,6 +9,18 @@
 
 namespace downpour::chief {
 
+wire::Welcome common_welcome(const ChiefConfig& config) {
+  return {.job = config.job_text,
+          .base_dir = config.job.base_dir,
+          .run_dir = config.job.run_dir,
+          .plan_hash = config.plan_hash,
+          .shard_bytes = config.shard_bytes,
+          .train_files = config.train_files,
+          .eval_files = config.eval_files,
+          .heartbeat_ns = config.heartbeat_ns,
+          .lease_ns = config.lease_ns};
+}
+
 namespace {
 
 constexpr uint32_t kIndexMax = 1U << 16;  // a requested index must be lower
@@ -243,19 +255,10 @@ void Admission::welcome(Turn& turn, Member& member, RequestId request, uint32_t 
                                .add("host", member.hello.host)
                                .add("pid", member.hello.pid)
                                .add("endpoint", member.hello.endpoint));
-  turn.send(member,
-            wire::Welcome{.index = member.hello.index,
-                          .job = config_.job_text,
-                          .base_dir = config_.job.base_dir,
-                          .run_dir = config_.job.run_dir,
-                          .plan_hash = config_.plan_hash,
-                          .shard_bytes = config_.shard_bytes,
-                          .train_files = config_.train_files,
-                          .eval_files = config_.eval_files,
-                          .heartbeat_ns = config_.heartbeat_ns,
-                          .lease_ns = config_.lease_ns,
-                          .train_shards = train_shards},
-            request);
+  wire::Welcome welcome = common_welcome(config_);
+  welcome.index = member.hello.index;
+  welcome.train_shards = train_shards;
+  turn.send(member, std::move(welcome), request);
   if (ownership_.published() && !member.is_input()) turn.send(member, ownership_.view());
   if (member.is_worker() && had_input_) turn.send(member, input_list());
 }

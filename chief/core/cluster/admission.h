@@ -13,6 +13,9 @@
 
 namespace downpour::chief {
 
+/// Returns what the Welcomes of all members have in common.
+wire::Welcome common_welcome(const ChiefConfig& config);
+
 class Admission {
  public:
   /// The decision about a Hello. The caller first removes the displaced members, then calls
