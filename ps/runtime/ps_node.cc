@@ -49,8 +49,7 @@ std::optional<StepRules> steps_of(const Job& job) {
 
 PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
                std::unique_ptr<Background> background)
-    : transport_(transport),
-      outbox_(transport),
+    : MemberNode(transport),
       storage_(storage),
       options_(std::move(options)),
       report_(options_.process, transport),
@@ -80,12 +79,6 @@ Result<void> PsNode::start(int64_t now_ns) {
   handshake_->start(now_ns, effects_);
   run(effects_);
   return {};
-}
-
-void PsNode::exit(int32_t code, std::string reason) {
-  finished_ = true;
-  exit_code_ = code;
-  exit_reason_ = std::move(reason);
 }
 
 void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
@@ -267,11 +260,7 @@ void PsNode::look_at_memory() {
 }
 
 bool PsNode::pump(int64_t now_ns) {
-  if (finished_) {
-    outbox_.drain(now_ns);
-    return false;
-  }
-  outbox_.flush();
+  if (!flush(now_ns)) return false;
   if (!core_) {
     if (leave_signal_ != 0) {  // this ps holds nothing yet
       return exit(options_.local ? 128 + leave_signal_ : 0, "stopped by a signal"), false;

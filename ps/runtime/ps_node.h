@@ -2,7 +2,6 @@
 // loads images in the background.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,8 +17,7 @@
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/job.h"
-#include "shared/transport/outbox.h"
-#include "shared/transport/reactor.h"
+#include "shared/transport/member_node.h"
 
 namespace downpour::ps {
 
@@ -40,7 +38,7 @@ struct PsOptions {
   PsLimits limits;
 };
 
-class PsNode final : public transport::Node {
+class PsNode final : public transport::MemberNode {
  public:
   /// `background` stores and loads images; null: a thread of the node's own does.
   PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
@@ -55,15 +53,9 @@ class PsNode final : public transport::Node {
                     const Error& error) override;
   bool pump(int64_t now_ns) override;
   int64_t next_deadline_ns() const override;
-  bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// Reports a stop signal to the chief. The chief moves the partitions away or stops the job, and
-  /// then ends this node. Any thread may call it; wake the loop afterwards.
-  void leave(int signal) { leave_signal_ = signal; }
   /// Null until the chief has welcomed it.
   const PsCore* core() const { return core_.get(); }
-  int32_t exit_code() const { return exit_code_; }
-  const std::string& exit_reason() const { return exit_reason_; }
 
  private:
   void on_welcome(int64_t now_ns, const wire::Message& message);
@@ -74,10 +66,7 @@ class PsNode final : public transport::Node {
   std::string move_file_name(ViewId ownership_generation) const;
   void look_at_memory();
   void copy_on(int64_t now_ns);
-  void exit(int32_t code, std::string reason);
 
-  transport::Transport& transport_;
-  transport::Outbox outbox_;
   Storage& storage_;
   PsOptions options_;
   transport::PortId data_{};
@@ -93,11 +82,7 @@ class PsNode final : public transport::Node {
   SavePace save_pace_;
   ProcessReport report_;
   Effects effects_;
-  std::atomic<int> leave_signal_{0};
   bool leave_sent_ = false;
-  bool finished_ = false;
-  int32_t exit_code_ = 0;
-  std::string exit_reason_;
 
   ImageTasks images_;  // last member: its tasks use the others
 };

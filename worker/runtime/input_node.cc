@@ -32,8 +32,7 @@ std::unique_ptr<InputEngines> make_thread_input_engines() {
 
 InputNode::InputNode(transport::Transport& transport, InputOptions options,
                      std::unique_ptr<InputEngines> engines)
-    : transport_(transport),
-      outbox_(transport),
+    : MemberNode(transport),
       options_(std::move(options)),
       engines_(engines != nullptr ? std::move(engines) : make_thread_input_engines()) {}
 
@@ -103,16 +102,8 @@ void InputNode::serve(int64_t now_ns, transport::PeerId peer, const wire::Messag
   run(fx);
 }
 
-void InputNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
-  // The transport counts them. A worker that gets no answer asks again.
-}
-
 bool InputNode::pump(int64_t now_ns) {
-  if (finished_) {
-    outbox_.drain(now_ns);
-    return false;
-  }
-  outbox_.flush();
+  if (!flush(now_ns)) return false;
   WorkerEffects fx;
   if (now_ns >= stats_at_ns_) tell_stats(now_ns);
   if (const int signal = leave_signal_.exchange(0); signal != 0) {
@@ -166,11 +157,7 @@ void InputNode::run(int64_t now_ns, WorkerEffects& fx) {
     if (!why.empty()) core_->on_other_job(why, fx);
   }
   for (WorkerEffects::Send& send : fx.sends) outbox_.send(chief_, std::move(send.message));
-  for (WorkerEffects::Exit& exit : fx.exits) {
-    finished_ = true;
-    exit_code_ = exit.code;
-    exit_reason_ = std::move(exit.reason);
-  }
+  for (WorkerEffects::Exit& end : fx.exits) exit(end.code, std::move(end.reason));
 }
 
 void InputNode::run(InputEffects& fx) {

@@ -2,7 +2,6 @@
 // shards for workers on threads of its own.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,8 +10,7 @@
 #include <vector>
 
 #include "shared/env/process.h"
-#include "shared/transport/outbox.h"
-#include "shared/transport/reactor.h"
+#include "shared/transport/member_node.h"
 #include "worker/core/input_shard_reads.h"
 #include "worker/core/worker_core.h"
 #include "worker/runtime/engines.h"
@@ -32,7 +30,7 @@ struct InputOptions {
   ProcessInfo process = this_process();
 };
 
-class InputNode final : public transport::Node {
+class InputNode final : public transport::MemberNode {
  public:
   /// Reads with `engines`; null: on threads of this process.
   InputNode(transport::Transport& transport, InputOptions options,
@@ -43,17 +41,8 @@ class InputNode final : public transport::Node {
   bool owns(transport::PortId port) const override { return port == control_ || port == serving_; }
   void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
                   wire::Message&& message) override;
-  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer,
-                    const Error& error) override;
   bool pump(int64_t now_ns) override;
   int64_t next_deadline_ns() const override;
-  bool finished() const override { return finished_ && outbox_.empty(); }
-
-  /// Handles a stop signal as in WorkerCore::leave(); workers then read elsewhere. Any thread may
-  /// call it; wake the loop afterwards.
-  void leave(int signal) { leave_signal_ = signal; }
-  int32_t exit_code() const { return exit_code_; }
-  const std::string& exit_reason() const { return exit_reason_; }
 
  private:
   void run(int64_t now_ns, WorkerEffects& fx);
@@ -63,8 +52,6 @@ class InputNode final : public transport::Node {
   void set_up(int64_t now_ns, WorkerEffects& fx);
   void tell_stats(int64_t now_ns);
 
-  transport::Transport& transport_;
-  transport::Outbox outbox_;
   InputOptions options_;
   std::optional<WorkerCore> core_;              // its membership; set when the endpoint is known
   std::optional<InputShardReads> shard_reads_;  // set when the job is known
@@ -78,10 +65,6 @@ class InputNode final : public transport::Node {
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
   int64_t tick_at_ns_ = 0;
-  std::atomic<int> leave_signal_{0};
-  bool finished_ = false;
-  int32_t exit_code_ = 0;
-  std::string exit_reason_;
 };
 
 }  // namespace downpour::worker

@@ -65,8 +65,7 @@ static uint64_t memory_bytes(const Batch& batch) {
 
 WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options,
                        std::unique_ptr<Engines> engines)
-    : transport_(transport),
-      outbox_(transport),
+    : MemberNode(transport),
       options_(std::move(options)),
       core_(make_config(options_)),
       engines_(engines != nullptr ? std::move(engines) : make_thread_engines()),
@@ -94,16 +93,8 @@ void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId
   count_time(now_ns);
 }
 
-void WorkerNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
-  // The transport counts them. The request is repeated after its deadline.
-}
-
 bool WorkerNode::pump(int64_t now_ns) {
-  if (finished_) {
-    outbox_.drain(now_ns);
-    return false;
-  }
-  outbox_.flush();
+  if (!flush(now_ns)) return false;
   const bool tunes = now_ns >= stats_at_ns_ && readers_ != nullptr;
   if (now_ns >= stats_at_ns_) tell_stats(now_ns);
   WorkerEffects fx;
@@ -235,11 +226,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
         *peer, std::move(send.message),
         send.to == kChief ? transport::Outbox::kBytesMax : transport::Outbox::kRequestBytesMax);
   }
-  for (WorkerEffects::Exit& exit : fx.exits) {
-    finished_ = true;
-    exit_code_ = exit.code;
-    exit_reason_ = std::move(exit.reason);
-  }
+  for (WorkerEffects::Exit& end : fx.exits) exit(end.code, std::move(end.reason));
 }
 
 // Readers and model stay as the first job described them. Another job may differ only in settings

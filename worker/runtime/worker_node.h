@@ -2,7 +2,6 @@
 // readers and kernels on threads of its own.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,8 +9,7 @@
 
 #include "shared/env/process.h"
 #include "shared/model/graph.h"
-#include "shared/transport/outbox.h"
-#include "shared/transport/reactor.h"
+#include "shared/transport/member_node.h"
 #include "worker/core/reader_tuner.h"
 #include "worker/core/worker_core.h"
 #include "worker/runtime/connections.h"
@@ -35,7 +33,7 @@ struct WorkerOptions {
   std::function<void(const std::string& line)> say;  // writes a line to the log; may be empty
 };
 
-class WorkerNode final : public transport::Node {
+class WorkerNode final : public transport::MemberNode {
  public:
   /// Reads and computes with `engines`; null: on threads of this process.
   WorkerNode(transport::Transport& transport, WorkerOptions options,
@@ -46,20 +44,12 @@ class WorkerNode final : public transport::Node {
   bool owns(transport::PortId port) const override { return connections_.owns(port); }
   void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
                   wire::Message&& message) override;
-  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer,
-                    const Error& error) override;
   bool pump(int64_t now_ns) override;
   int64_t next_deadline_ns() const override;
-  bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// Handles a stop signal as in WorkerCore::leave(). Any thread may call it; wake the loop
-  /// afterwards.
-  void leave(int signal) { leave_signal_ = signal; }
   const WorkerCore& core() const { return core_; }
   /// Returns the job, which does not change once the engines have made their computers.
   const Job& job() const { return job_; }
-  int32_t exit_code() const { return exit_code_; }
-  const std::string& exit_reason() const { return exit_reason_; }
 
  private:
   void run(int64_t now_ns, WorkerEffects& fx);
@@ -70,8 +60,6 @@ class WorkerNode final : public transport::Node {
   void tune(int64_t now_ns, WorkerEffects& fx);
   void compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx);
 
-  transport::Transport& transport_;
-  transport::Outbox outbox_;
   WorkerOptions options_;
   WorkerCore core_;
   Job job_;
@@ -91,10 +79,6 @@ class WorkerNode final : public transport::Node {
   int64_t looked_ns_ = 0;
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
-  std::atomic<int> leave_signal_{0};
-  bool finished_ = false;
-  int32_t exit_code_ = 0;
-  std::string exit_reason_;
 };
 
 }  // namespace downpour::worker

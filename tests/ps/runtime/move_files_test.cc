@@ -25,28 +25,11 @@ constexpr transport::PeerId kWorker{2};
 // Adam has two slots per weight.
 constexpr const char* kJob = R"(
 partitions = 16
-[data]
-source = "x.svm"
-format = "libsvm"
-[[model.layers]]
-name = "rows"
-type = "embedding"
-inputs = ["features"]
-dim = 4
-pool = "sum"
-[[model.layers]]
-name = "out"
-type = "dense"
-inputs = ["rows"]
-units = 1
-[[model.outputs]]
-name = "y"
-input = "out"
-loss = "logistic"
-target = "label"
-[optimizer]
-type = "adam"
-learning_rate = 0.01
+data = { source = "x.svm", format = "libsvm" }
+model.layers = [{ name = "rows", type = "embedding", inputs = ["features"], dim = 4, pool = "sum" },
+                { name = "out", type = "dense", inputs = ["rows"], units = 1 }]
+model.outputs = [{ name = "y", input = "out", loss = "logistic", target = "label" }]
+optimizer = { type = "adam", learning_rate = 0.01 }
 )";
 
 struct Shell {

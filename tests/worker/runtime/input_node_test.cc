@@ -20,21 +20,10 @@ constexpr uint64_t kRun = 7, kPlan = 5;
 constexpr transport::PeerId kAnn{2}, kBob{3};  // workers
 
 constexpr const char* kJob = R"(
-[data]
-source = "a.svm"
-format = "libsvm"
-[[model.layers]]
-name = "w"
-type = "linear"
-inputs = ["features"]
-[[model.outputs]]
-name = "y"
-input = "w"
-loss = "squared"
-target = "label"
-[optimizer]
-type = "sgd"
-learning_rate = 0.1
+data = { source = "a.svm", format = "libsvm" }
+model.layers = [{ name = "w", type = "linear", inputs = ["features"] }]
+model.outputs = [{ name = "y", input = "w", loss = "squared", target = "label" }]
+optimizer = { type = "sgd", learning_rate = 0.1 }
 )";
 
 /// An input process. The test plays its chief and its workers.
