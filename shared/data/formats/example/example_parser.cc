@@ -221,7 +221,7 @@ class ExampleFields {
   ExampleFields& operator=(ExampleFields&&) = default;
   explicit ExampleFields(std::vector<TypedField> fields) : fields_(std::move(fields)) {
     next_.assign(fields_.size(), kNoField);
-    seen_.assign(fields_.size(), 0);
+    seen_ = SeenFields(fields_.size());
     entries_.resize(fields_.size() + 1);
     for (uint32_t i = 0; i < fields_.size(); ++i) {
       const std::string& feature = fields_[i].source_name();
@@ -240,8 +240,7 @@ class ExampleFields {
   }
 
   bool read(const char* begin, const char* end, Columns& columns, Fault& fault) {
-    ++record_;
-    found_ = 0;
+    seen_.begin_record();
     pause_ -= pause_ > 0;
     const char* p = begin;
     while (p < end) {
@@ -251,12 +250,7 @@ class ExampleFields {
       if (field.tag == tag_of(1, WireType::kBytes) && !parse_features(field.bytes, columns, fault))
         return false;
     }
-    if (found_ == fields_.size()) [[likely]]
-      return true;
-    for (uint32_t i = 0; i < fields_.size(); ++i) {
-      if (seen_[i] != record_ && !fields_[i].read_missing(columns, fault)) return false;
-    }
-    return true;
+    return seen_.fill_missing(fields_, columns, fault);
   }
 
  private:
@@ -292,7 +286,7 @@ class ExampleFields {
       if (!read_feature(key, feature, last, columns, fault)) [[unlikely]]
         return false;
     }
-    if (2 * wrong > found_) pause_ = kPause;
+    if (2 * wrong > seen_.found()) pause_ = kPause;
     return true;
   }
 
@@ -306,15 +300,10 @@ class ExampleFields {
         !read_value(fields_[entry->field], entry->list, value, size, columns)) [[unlikely]] {
       return false;
     }
-    note_found(entry->field);
+    seen_.note(entry->field);
     last = entry;
     p = value + size;
     return true;
-  }
-
-  void note_found(uint32_t at) {
-    found_ += seen_[at] != record_;
-    seen_[at] = record_;
   }
 
   /// Parses an entry in the usual form: short, with the key first. Returns false for any other
@@ -369,7 +358,7 @@ class ExampleFields {
       if (!any && !read_field(fields_[at], feature, columns, any, fault)) [[unlikely]]
         return false;
       if (!any) continue;  // the feature has no value, so it counts as missing
-      note_found(at);
+      seen_.note(at);
     }
     return true;
   }
@@ -462,10 +451,8 @@ class ExampleFields {
 
   std::vector<TypedField> fields_;
   std::vector<uint32_t> next_;  // another field that reads the same feature
-  std::vector<uint64_t> seen_;  // the last record that contained it
+  SeenFields seen_;
   NameIndex index_;
-  uint64_t record_ = 0;
-  size_t found_ = 0;
   std::vector<Entry> entries_;  // by field; the last element precedes the first entry of a record
   /// Number of records for which no entry is predicted, after a record in which most predictions
   /// were wrong. Some writers do not keep an order.

@@ -26,7 +26,7 @@ class JsonFields {
   JsonFields() = default;
   explicit JsonFields(std::vector<TypedField> fields) : fields_(std::move(fields)) {
     nodes_.emplace_back();
-    seen_.assign(fields_.size(), 0);
+    seen_ = SeenFields(fields_.size());
     for (uint32_t i = 0; i < fields_.size(); ++i) {
       const std::string& path = fields_[i].source_name();
       add(path, i);
@@ -41,16 +41,10 @@ class JsonFields {
   }
 
   bool read(json::Parser& parser, std::string_view line, Columns& columns, Fault& fault) {
-    ++record_;
-    found_ = 0;
+    seen_.begin_record();
     const auto read = [&](json::Object& object) { return read_object(object, 0, columns, fault); };
     if (!json::read_line(parser, line, kJsonHint, fault, read)) return false;
-    if (found_ == fields_.size()) [[likely]]
-      return true;
-    for (uint32_t i = 0; i < fields_.size(); ++i) {
-      if (seen_[i] != record_ && !fields_[i].read_missing(columns, fault)) return false;
-    }
-    return true;
+    return seen_.fill_missing(fields_, columns, fault);
   }
 
  private:
@@ -147,8 +141,7 @@ class JsonFields {
     for (const uint32_t field : wanted) {
       FieldWriter writer = fields_[field].begin(columns);
       if (!writer.take_cell(text, fault) || !writer.finish(fault)) return json::kOther;
-      found_ += seen_[field] != record_;
-      seen_[field] = record_;
+      seen_.note(field);
     }
     return json::kSuccess;
   }
@@ -160,8 +153,7 @@ class JsonFields {
     if (const json::ErrorCode error = read_values(value, writers, 0, fault)) return error;
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!writers[i].finish(fault)) return json::kOther;
-      found_ += seen_[wanted[i]] != record_;
-      seen_[wanted[i]] = record_;
+      seen_.note(wanted[i]);
     }
     return json::kSuccess;
   }
@@ -272,12 +264,10 @@ class JsonFields {
 
   std::vector<TypedField> fields_;
   std::vector<Node> nodes_;  // the first one is the object of the line
-  std::vector<uint64_t> seen_;
+  SeenFields seen_;
   std::optional<MissingMarks> missing_;  // of JsonRules::texts_are_cells
   bool numbers_as_texts_ = false;
   std::vector<FieldWriter> writers_;  // for a member that several fields read
-  uint64_t record_ = 0;
-  size_t found_ = 0;
 };
 
 class JsonParser final : public TypedParser<JsonFields> {
