@@ -20,52 +20,58 @@ constexpr uint32_t kListed = tag_of(1, WireType::kBytes);  // a bytes value, or 
 constexpr uint32_t kOneFloat = tag_of(1, WireType::kFixed32);
 constexpr uint32_t kOneInt64 = tag_of(1, WireType::kVarint);
 
+/// Calls take(field) for each protobuf field of `bytes`, until it returns false. Returns false if
+/// take() did, or (malformed = true) if the bytes are not a protobuf.
+template <typename Take>
+inline bool each_wire_field(std::string_view bytes, Take&& take, bool& malformed) {
+  const char* p = bytes.data();
+  const char* const end = p + bytes.size();
+  while (p < end) {
+    WireField field;
+    p = parse_wire_field(p, end, field);
+    if (p == nullptr) {
+      malformed = true;
+      return false;
+    }
+    if (!take(field)) return false;
+  }
+  malformed = false;
+  return true;
+}
+
 /// Calls take(value) for each value of an Int64List, packed or not, until it returns false. Returns
 /// false if take() did, or (malformed = true) if the bytes are not such a list.
 template <typename Take>
 bool each_int64(std::string_view list, Take&& take, bool& malformed) {
-  const char* p = list.data();
-  const char* const end = p + list.size();
-  while (p < end) {
-    WireField field;
-    p = parse_wire_field(p, end, field);
-    if (p == nullptr) break;
-    if (field.tag == kListed) {
-      const char *at = field.bytes.data(), *const stop = at + field.bytes.size();
-      while (at < stop) {
-        uint64_t value = 0;
-        if ((at = parse_varint(at, stop, value)) == nullptr) {
-          malformed = true;
-          return false;
-        }
-        if (!take(int64_t(value))) return false;
+  const auto take_field = [&](const WireField& field) {
+    if (field.tag != kListed) return field.tag != kOneInt64 || take(int64_t(field.number));
+    const char *at = field.bytes.data(), *const stop = at + field.bytes.size();
+    while (at < stop) {
+      uint64_t value = 0;
+      if ((at = parse_varint(at, stop, value)) == nullptr) {
+        malformed = true;
+        return false;
       }
-    } else if (field.tag == kOneInt64 && !take(int64_t(field.number))) {
-      return false;
+      if (!take(int64_t(value))) return false;
     }
-  }
-  malformed = p == nullptr;
-  return !malformed;
+    return true;
+  };
+  return each_wire_field(list, take_field, malformed);
 }
 
 /// Does the same for a FloatList.
 template <typename Take>
 bool each_float(std::string_view list, Take&& take, bool& malformed) {
-  const char* p = list.data();
-  const char* const end = p + list.size();
   const auto give = [&](const char* at) {
     float value;
     std::memcpy(&value, at, sizeof value);
-    return take(value);
+    return bool(take(value));
   };
-  while (p < end) {
-    WireField field;
-    p = parse_wire_field(p, end, field);
-    if (p == nullptr) break;
+  const auto take_field = [&](const WireField& field) {
     if (field.tag == kListed) {
       if (field.bytes.size() % 4 != 0) {
-        p = nullptr;
-        break;
+        malformed = true;
+        return false;
       }
       for (size_t i = 0; i < field.bytes.size(); i += 4)
         if (!give(field.bytes.data() + i)) return false;
@@ -73,26 +79,20 @@ bool each_float(std::string_view list, Take&& take, bool& malformed) {
       const auto bits = uint32_t(field.number);
       char bytes[4];
       std::memcpy(bytes, &bits, 4);
-      if (!give(bytes)) return false;
+      return give(bytes);
     }
-  }
-  malformed = p == nullptr;
-  return !malformed;
+    return true;
+  };
+  return each_wire_field(list, take_field, malformed);
 }
 
 /// Does the same for a BytesList.
 template <typename Take>
 bool each_bytes(std::string_view list, Take&& take, bool& malformed) {
-  const char* p = list.data();
-  const char* const end = p + list.size();
-  while (p < end) {
-    WireField field;
-    p = parse_wire_field(p, end, field);
-    if (p == nullptr) break;
-    if (field.tag == kListed && !take(field.bytes)) return false;
-  }
-  malformed = p == nullptr;
-  return !malformed;
+  const auto take_field = [&](const WireField& field) {
+    return field.tag != kListed || take(field.bytes);
+  };
+  return each_wire_field(list, take_field, malformed);
 }
 
 /// Calls take(name, feature) for each feature of an Example, until it returns false. Returns false
