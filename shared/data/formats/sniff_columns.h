@@ -140,6 +140,25 @@ AddedFields add_fields(const Roles& roles, const std::vector<Roles::Target>& tar
   return added;
 }
 
+/// Adds the fields of targets and other members to `facts`, as add_fields() does. Returns what they
+/// are, for the reason of a guess. `part`: what the format calls a member. `known`: the job names a
+/// target; `why`: how the target was found.
+template <typename Members, typename IsSingle, typename FieldOf>
+std::string describe_members(const Roles& roles, const std::vector<Roles::Target>& targets,
+                             bool known, std::string_view why, std::string_view part,
+                             const Members& members, IsSingle&& is_single, FieldOf&& field_of,
+                             FileFacts& facts) {
+  const AddedFields added = add_fields(roles, targets, members, is_single, field_of, facts);
+  std::string note;
+  for (const Roles::Target& target : targets)
+    describe_target(target, members.at(target.name).column, facts, note);
+  return str(added.numeric, " numeric ", part, "s, ", added.keys, " key ", part, "s",
+             added.left_out.empty() ? "" : str(", ignored: ", added.left_out),
+             targets.empty() ? no_target(known, part)
+                             : str("; target \"", facts.target, "\" (", why, "; ",
+                                   said(facts.classes), note, ")"));
+}
+
 // The functions Format::sniff of the layouts.
 std::optional<Sniffed> sniff_arrays(FileSample& file);
 std::optional<Sniffed> sniff_frames(FileSample& file);

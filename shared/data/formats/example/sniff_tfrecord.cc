@@ -147,7 +147,7 @@ Result<FileFacts> frame_facts(FileSample& file) {
                  "Downpour reads records that are Examples or tensors"};
   }
   FileFacts facts{.format = kFrameFormat, .record = "example"};
-  std::string why, note;
+  std::string why;
   const auto is_single = [&](const std::string& name) {
     const auto feature = features.find(name);
     return feature != features.end() && feature->second.most == 1;
@@ -163,17 +163,9 @@ Result<FileFacts> frame_facts(FileSample& file) {
   const auto field_of_one = [&](const std::string& name, const auto& feature) {
     return field_of_feature(name, feature, records);
   };
-  const AddedFields added =
-      add_fields(file.roles(), targets, features, is_single, field_of_one, facts);
-  std::string target = no_target(known, "feature");
-  for (const Roles::Target& named : targets)
-    describe_target(named, features.at(named.name).column, facts, note);
-  if (!targets.empty()) {
-    target = str("; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
-  }
-  facts.reason = str("tfrecord: tf.train.Example, ", added.numeric, " numeric features, ",
-                     added.keys, " key features",
-                     added.left_out.empty() ? "" : str(", ignored: ", added.left_out), target);
+  facts.reason = str("tfrecord: tf.train.Example, ",
+                     describe_members(file.roles(), targets, known, why, "feature", features,
+                                      is_single, field_of_one, facts));
   return facts;
 }
 

@@ -118,7 +118,6 @@ Result<FileFacts> json_facts(FileSample& file) {
                  path, "write one object per line: {\"label\": 1, ...}"};
   }
   FileFacts facts{.format = kJsonFormat};
-  std::string note;
   const auto is_single = [&](const std::string& name) {
     const auto member = members.find(name);
     return member != members.end() && !member->second.list && !member->second.odd;
@@ -137,17 +136,9 @@ Result<FileFacts> json_facts(FileSample& file) {
   const auto field_of_one = [&](const std::string& name, const auto& member) {
     return field_of_member(name, member, objects);
   };
-  const AddedFields added =
-      add_fields(file.roles(), targets, members, is_single, field_of_one, facts);
-  std::string target = no_target(known, "member");
-  for (const Roles::Target& named : targets)
-    describe_target(named, members.at(named.name).column, facts, note);
-  if (!targets.empty()) {
-    target = str("; target \"", facts.target, "\" (by ", known ? "the job; " : "its name; ",
-                 said(facts.classes), note, ")");
-  }
-  facts.reason = str("jsonl: ", added.numeric, " numeric members, ", added.keys, " key members",
-                     added.left_out.empty() ? "" : str(", ignored: ", added.left_out), target);
+  facts.reason = str("jsonl: ", describe_members(file.roles(), targets, known,
+                                                 known ? "by the job" : "by its name", "member",
+                                                 members, is_single, field_of_one, facts));
   return facts;
 }
 
