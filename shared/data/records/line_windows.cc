@@ -8,6 +8,7 @@
 #include "shared/base/units.h"
 #include "shared/data/bytes/open_bytes.h"
 #include "shared/data/records/delimited.h"
+#include "shared/data/records/stream_windows.h"
 #include "shared/job/formats.h"
 
 namespace downpour::data {
@@ -74,21 +75,13 @@ Found find_end(const char* begin, const char* end, char quoting, bool plain, boo
   return !whole && size_t(end - begin) <= kLineBytesMax ? Found::kMore : Found::kOpen;
 }
 
-class LineWindows final : public WindowSource {
+class LineWindows final : public StreamWindows {
  public:
   LineWindows(const plan::FileInfo& info, const plan::ShardRange& range, LineRules rules,
               size_t window_bytes, Buffer& buffer, std::vector<RecordRef>& records,
               std::unique_ptr<ByteSource> source, uint64_t start)
-      : path_(info.path),
-        splittable_(info.splittable),
-        range_(range),
-        limit_(info.splittable ? range.end : UINT64_MAX),
-        rules_(rules),
-        window_bytes_(window_bytes),
-        buffer_(buffer),
-        records_(records),
-        source_(std::move(source)),
-        base_(start) {}
+      : StreamWindows(info, range, window_bytes, buffer, records, std::move(source), start),
+        rules_(rules) {}
 
   /// Moves to the first line that begins in the range. `source` must be at base_, one byte before
   /// the range.
@@ -122,17 +115,12 @@ class LineWindows final : public WindowSource {
       if (!more && used_ == filled_) break;
     }
     if (records_.empty()) return false;
-    window.text = buffer_.data();
-    window.offset = base_;
-    window.records = &records_;
-    window.end_progress = progress();
+    show(window);
     return true;
   }
 
   bool at_end() const override { return position() >= limit_ || (eof_ && used_ == filled_); }
   uint64_t first_offset() const override { return splittable_ ? first_ : 0; }
-  uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
-  std::span<const uint64_t> marks() const override { return source_->marks(); }
   std::string locate(uint64_t offset) override { return line_of(path_, offset); }
   /// Returns whether a reader that starts at this record of the window sees the same records as
   /// this reader does.
@@ -141,39 +129,19 @@ class LineWindows final : public WindowSource {
   }
 
  private:
-  uint64_t position() const { return base_ + used_; }
-  uint64_t progress() const {
-    const uint64_t at = splittable_ ? position() : source_->consumed();
-    return std::clamp(at, range_.begin, range_.end) - range_.begin;
-  }
-
   /// Moves the unused bytes to the front of the buffer and reads more. Returns false at the end of
   /// the file.
   Result<bool> fill() {
-    const size_t left = filled_ - used_;
-    if (used_ > 0 && left > 0) std::memmove(buffer_.data(), buffer_.data() + used_, left);
-    base_ += used_;
-    used_ = 0;
-    filled_ = left;
+    drop_used();
     if (eof_) return false;
     // Fill the window, or read the rest of the range if that is smaller. A line that continues
     // after either is read in small steps.
     const uint64_t rest = limit_ > base_ ? limit_ - base_ : 0;
     size_t target =
         std::min(window_bytes_, size_t(std::min<uint64_t>(rest, window_bytes_)) + kLastLineBytes);
-    if (target <= left) target = left + std::max<size_t>(kLastLineBytes, left);
-    // The decompressed size is not known, so the buffer grows in steps.
-    while (filled_ < target) {
-      const size_t step =
-          splittable_ ? target - filled_ : std::min(target - filled_, std::max(filled_, kMiB));
-      buffer_.reserve(filled_ + step, filled_);
-      DP_TRY(const size_t n, source_->read(buffer_.data() + filled_, step));
-      filled_ += n;
-      if (n < step) {
-        eof_ = true;
-        break;
-      }
-    }
+    if (target <= filled_) target = filled_ + std::max<size_t>(kLastLineBytes, filled_);
+    // The decompressed size is not known.
+    DP_TRY_VOID(read_up_to(target, /*in_steps=*/!splittable_));
     return true;
   }
 
@@ -236,19 +204,8 @@ class LineWindows final : public WindowSource {
     }
   }
 
-  const std::string path_;
-  const bool splittable_;
-  const plan::ShardRange range_;
-  const uint64_t limit_;  // lines that begin at or after it belong to another range
   const LineRules rules_;
-  const size_t window_bytes_;
-  Buffer& buffer_;
-  std::vector<RecordRef>& records_;
-  std::unique_ptr<ByteSource> source_;
-  uint64_t base_;  // file offset of buffer_[0]
-  size_t used_ = 0, filled_ = 0;
   uint64_t first_ = 0;
-  bool eof_ = false;
   bool scanned_ = false;  // the buffer has what skip_line() read, which may be less than a window
   uint64_t plain_until_ = 0;  // before this offset each line is a record
   bool plain_ = false;        // value for the records of the current window

@@ -5,6 +5,7 @@
 
 #include "shared/base/units.h"
 #include "shared/data/bytes/open_bytes.h"
+#include "shared/data/records/stream_windows.h"
 
 namespace downpour::data {
 namespace {
@@ -24,22 +25,15 @@ Error no_header_error(const std::string& path, uint64_t offset) {
                str(path, ": byte ", offset), "check that the file is a complete TFRecord file"};
 }
 
-class FrameWindows final : public WindowSource {
+class FrameWindows final : public StreamWindows {
  public:
   FrameWindows(const plan::FileInfo& info, const plan::ShardRange& range, size_t window_bytes,
                Buffer& buffer, std::vector<RecordRef>& records, std::unique_ptr<ByteSource> source,
                bool compressed)
-      : path_(info.path),
-        splittable_(info.splittable),
+      : StreamWindows(info, range, window_bytes, buffer, records, std::move(source),
+                      info.splittable ? range.begin : 0),
         compressed_(compressed),
-        file_bytes_(info.bytes),
-        range_(range),
-        limit_(info.splittable ? range.end : UINT64_MAX),
-        window_bytes_(window_bytes),
-        buffer_(buffer),
-        records_(records),
-        source_(std::move(source)),
-        base_(info.splittable ? range.begin : 0) {}
+        file_bytes_(info.bytes) {}
 
   Result<bool> next(Window& window) override {
     records_.clear();
@@ -52,17 +46,12 @@ class FrameWindows final : public WindowSource {
         return no_header_error(path_, sought_from_);
       DP_TRY_VOID(fill());
     }
-    window.text = buffer_.data();
-    window.offset = base_;
-    window.records = &records_;
-    window.end_progress = progress();
+    show(window);
     return true;
   }
 
   bool at_end() const override { return at_limit() || (eof_ && used_ == filled_); }
-  std::span<const uint64_t> marks() const override { return source_->marks(); }
   uint64_t first_offset() const override { return splittable_ ? range_.begin : 0; }
-  uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
 
   std::string locate(uint64_t offset) override {
     const auto said = [&](const std::string& record) {
@@ -84,12 +73,7 @@ class FrameWindows final : public WindowSource {
   }
 
  private:
-  uint64_t position() const { return base_ + used_; }
   bool at_limit() const { return !seeking_ && skip_ == 0 && position() >= limit_; }
-  uint64_t progress() const {
-    const uint64_t at = splittable_ ? position() : source_->consumed();
-    return std::clamp(at, range_.begin, range_.end) - range_.begin;
-  }
   void push(size_t begin, uint32_t size) {
     records_.push_back({.begin = uint32_t(begin), .size = size});
   }
@@ -182,46 +166,21 @@ class FrameWindows final : public WindowSource {
  private:
   /// Moves the unused bytes to the front of the buffer and reads more.
   Result<void> fill() {
-    const size_t left = filled_ - used_;
-    if (used_ > 0 && left > 0) std::memmove(buffer_.data(), buffer_.data() + used_, left);
-    base_ += used_;
-    used_ = 0;
-    filled_ = left;
+    drop_used();
     if (eof_) return {};
     const uint64_t rest = limit_ > base_ ? limit_ - base_ : 0;
     size_t target = std::max(wanted_, size_t(std::min<uint64_t>(rest, window_bytes_)));
-    if (target <= left) target = left + kNearBytes;
-    // The length in a header may be wrong, so memory grows only with the bytes that are read.
-    while (filled_ < target) {
-      const size_t step =
-          compressed_ ? std::min(target - filled_, std::max(filled_, kMiB)) : target - filled_;
-      buffer_.reserve(filled_ + step, filled_);
-      DP_TRY(const size_t n, source_->read(buffer_.data() + filled_, step));
-      filled_ += n;
-      if (n < step) {
-        eof_ = true;
-        break;
-      }
-    }
-    return {};
+    if (target <= filled_) target = filled_ + kNearBytes;
+    // The length in a header may be wrong.
+    return read_up_to(target, /*in_steps=*/compressed_);
   }
 
-  const std::string path_;
-  const bool splittable_, compressed_;
+  const bool compressed_;
   const uint64_t file_bytes_;
-  const plan::ShardRange range_;
-  const uint64_t limit_;  // records that begin at or after it belong to another range
-  const size_t window_bytes_;
-  Buffer& buffer_;
-  std::vector<RecordRef>& records_;
-  std::unique_ptr<ByteSource> source_;
-  uint64_t base_;  // file offset of buffer_[0]
-  size_t used_ = 0, filled_ = 0;
   size_t wanted_ = kFrameHeaderBytes;
   uint64_t skip_ = 0;     // bytes left of a record that is too long
   bool seeking_ = false;  // after a damaged header
   uint64_t sought_from_ = 0;
-  bool eof_ = false;
 };
 
 /// Reads the lines "offset size" of an index file in blocks.
