@@ -360,27 +360,21 @@ class RangeCapture {
 
 namespace {
 
-class WatchedWindows final : public WindowSource {
+class WatchedWindows final : public WrappedWindows {
  public:
   WatchedWindows(std::unique_ptr<WindowSource> opened, std::shared_ptr<RangeCapture> capture)
-      : opened_(std::move(opened)), capture_(std::move(capture)) {}
+      : WrappedWindows(std::move(opened)), capture_(std::move(capture)) {}
   Result<bool> next(Window& window) override {
-    DP_TRY(const bool more, opened_->next(window));
+    DP_TRY(const bool more, inner_->next(window));
     if (more) {
       capture_->begin_window(window);
     } else {
-      capture_->end(opened_->first_offset(), opened_->end_offset());
+      capture_->end(inner_->first_offset(), inner_->end_offset());
     }
     return more;
   }
-  Result<void> check() override { return opened_->check(); }
-  bool at_end() const override { return opened_->at_end(); }
-  uint64_t first_offset() const override { return opened_->first_offset(); }
-  uint64_t end_offset() const override { return opened_->end_offset(); }
-  std::string locate(uint64_t offset) override { return opened_->locate(offset); }
 
  private:
-  const std::unique_ptr<WindowSource> opened_;
   const std::shared_ptr<RangeCapture> capture_;
 };
 

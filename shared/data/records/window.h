@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <sys/mman.h>
+#include <utility>
 #include <vector>
 
 #include "shared/base/check.h"
@@ -115,6 +116,20 @@ class WindowSource {
   virtual std::span<const uint64_t> marks() const { return {}; }
   /// Returns "file:line" of a record, found by reading the file again. Only for error messages.
   virtual std::string locate(uint64_t offset) = 0;
+};
+
+/// Shows the windows of another source. A derived class looks at each, or changes it.
+class WrappedWindows : public WindowSource {
+ public:
+  explicit WrappedWindows(std::unique_ptr<WindowSource> inner) : inner_(std::move(inner)) {}
+  Result<void> check() override { return inner_->check(); }
+  bool at_end() const override { return inner_->at_end(); }
+  uint64_t first_offset() const override { return inner_->first_offset(); }
+  uint64_t end_offset() const override { return inner_->end_offset(); }
+  std::string locate(uint64_t offset) override { return inner_->locate(offset); }
+
+ protected:
+  const std::unique_ptr<WindowSource> inner_;
 };
 
 }  // namespace downpour::data

@@ -44,22 +44,17 @@ Result<std::unique_ptr<RecordParser>> make_row_parser(const FieldContext& contex
 }
 
 /// Rows that are already stored side by side in windows.
-class RowWindows final : public WindowSource {
+class RowWindows final : public WrappedWindows {
  public:
   RowWindows(std::unique_ptr<WindowSource> inner, std::shared_ptr<RowBlocks> blocks)
-      : inner_(std::move(inner)), blocks_(std::move(blocks)) {}
+      : WrappedWindows(std::move(inner)), blocks_(std::move(blocks)) {}
   Result<bool> next(Window& window) override {
     DP_TRY(const bool more, inner_->next(window));
     if (more) blocks_->lie_in(window.text);
     return more;
   }
-  bool at_end() const override { return inner_->at_end(); }
-  uint64_t first_offset() const override { return inner_->first_offset(); }
-  uint64_t end_offset() const override { return inner_->end_offset(); }
-  std::string locate(uint64_t offset) override { return inner_->locate(offset); }
 
  private:
-  const std::unique_ptr<WindowSource> inner_;
   const std::shared_ptr<RowBlocks> blocks_;
 };
 
