@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "chief/runtime/average.h"
 #include "shared/base/error_text.h"
@@ -49,18 +48,13 @@ Result<void> run_average(const AverageFlags& flags) {
 }  // namespace
 
 void add_average(CLI::App& app, int& status) {
-  auto flags = std::make_shared<AverageFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "average",
+  const auto [verb, flags] = add_verb(
+      app, status, run_average, "average",
       "Average the models of several runs of one job on different data, in proportion to their "
       "records");
   verb->add_option("runs", flags->runs, "Run folders, two or more")->required()->expected(2, -1);
   verb->add_option("--out", flags->out, "New run folder for the mean")->required();
   verb->footer("Example:\n  downpour average runs/part-* --out runs/mean");
-  verb->callback([flags, &status] {
-    const auto done = run_average(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 }  // namespace downpour::tools

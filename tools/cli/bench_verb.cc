@@ -1,21 +1,32 @@
 #include <cstdio>
-#include <memory>
 
 #include "tools/bench/bench.h"
 #include "tools/bench/report.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour::tools {
+namespace {
+
+struct BenchFlags {
+  std::vector<std::string> parts;
+  BenchOptions options;
+  bool json = false;
+};
+
+int bench(const BenchFlags& flags) {
+  std::vector<BenchResult> results;
+  for (const std::string& part : flags.parts.empty() ? bench_parts() : flags.parts) {
+    for (BenchResult& result : run_bench(part, flags.options)) results.push_back(std::move(result));
+  }
+  std::fputs((flags.json ? bench_json(results) + "\n" : bench_text(results)).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
 
 void add_bench(CLI::App& app, int& status) {
-  struct Flags {
-    std::vector<std::string> parts;
-    BenchOptions options;
-    bool json = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* verb = app.add_subcommand(
-      "bench",
+  const auto [verb, flags] = add_verb(
+      app, status, bench, "bench",
       "Benchmark this build on this machine, and measure the hardware limit in the same run");
   verb->option_defaults()->always_capture_default();
   verb->add_option("part", flags->parts, "What to measure; default: everything")
@@ -25,15 +36,6 @@ void add_bench(CLI::App& app, int& status) {
   verb->add_option("--seed", flags->options.seed, "Seed of the generated keys and values");
   verb->add_flag("--json", flags->json, "As JSON");
   verb->footer("Examples:\n  downpour bench\n  downpour bench table --json");
-  verb->callback([flags, &status] {
-    std::vector<BenchResult> results;
-    for (const std::string& part : flags->parts.empty() ? bench_parts() : flags->parts) {
-      for (BenchResult& result : run_bench(part, flags->options))
-        results.push_back(std::move(result));
-    }
-    std::fputs((flags->json ? bench_json(results) + "\n" : bench_text(results)).c_str(), stdout);
-    status = 0;
-  });
 }
 
 }  // namespace downpour::tools

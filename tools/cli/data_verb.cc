@@ -75,8 +75,19 @@ int look(const DataFlags& flags, bool tell, const Look& body) {
   return rejected->count == 0 ? 0 : exit_code(ErrorCode::kBadData);
 }
 
-CLI::App* add_look(CLI::App& data, const char* name, const char* help, DataFlags& flags) {
+/// The result of a verb that does not parse records.
+Result<Rejected> none_rejected(const Result<void>& shown) {
+  if (!shown) return shown.error();
+  return Rejected{};
+}
+
+/// Adds a verb that looks at the data set with `body`, and prints bad records as errors with
+/// `tell`.
+CLI::App* add_look(CLI::App& data, const char* name, const char* help, DataFlags& flags,
+                   int& status, bool tell, Look body) {
   CLI::App* verb = data.add_subcommand(name, help);
+  verb->callback(
+      [&flags, &status, tell, body = std::move(body)] { status = look(flags, tell, body); });
   verb->option_defaults()->always_capture_default();
   add_data_names(*verb, flags.names);
   add_data_format(*verb, flags.format);
@@ -102,7 +113,10 @@ void add_worker_flags(CLI::App& verb, DataFlags& flags) {
 
 void add_head(CLI::App& data, DataFlags& flags, int& status) {
   CLI::App* verb = add_look(
-      data, "head", "Show the first records, parsed as the job or the file declares", flags);
+      data, "head", "Show the first records, parsed as the job or the file declares", flags, status,
+      /*tell=*/true, [&flags](const DataSet& set, const LookOptions& options, std::ostream& out) {
+        return show_head(set, flags.records, flags.skip, options, out);
+      });
   verb->add_option("-n,--records", flags.records, "Number of records")->group("Data");
   verb->add_option("--skip", flags.skip, "Number of records to skip first")->group("Data");
   add_worker_flags(*verb, flags);
@@ -110,33 +124,26 @@ void add_head(CLI::App& data, DataFlags& flags, int& status) {
       "Values are shown as in the file, before transforms; `-` is a missing value.\n\nExamples:\n  "
       "downpour data head clicks.tsv\n  downpour data head 'train-*.tfrecord.gz' -n 3 --json\n  "
       "downpour data head job.toml --worker 1/4         the first records of worker 1 of 4");
-  verb->callback([&flags, &status] {
-    status = look(flags, /*tell=*/true,
-                  [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
-                    return show_head(set, flags.records, flags.skip, options, out);
-                  });
-  });
 }
 
 void add_count(CLI::App& data, DataFlags& flags, int& status) {
-  CLI::App* verb = add_look(data, "count", "Count the records and bytes of each file", flags);
+  CLI::App* verb = add_look(data, "count", "Count the records and bytes of each file", flags,
+                            status, /*tell=*/false,
+                            [](const DataSet& set, const LookOptions& options, std::ostream& out) {
+                              return none_rejected(show_count(set, options, out));
+                            });
   verb->footer(
       "Finds the boundaries of records without parsing them, so bad records count, "
       "too.\n\nExamples:\n  downpour data count 'train-*.tfrecord'\n  downpour data count job.toml "
       "--json");
-  verb->callback([&flags, &status] {
-    status = look(
-        flags, /*tell=*/false,
-        [](const DataSet& set, const LookOptions& options, std::ostream& out) -> Result<Rejected> {
-          DP_TRY_VOID(show_count(set, options, out));
-          return Rejected{};
-        });
-  });
 }
 
 void add_validate(CLI::App& data, DataFlags& flags, int& status) {
-  CLI::App* verb = add_look(data, "validate",
-                            "Read every record as training does, and list each bad one", flags);
+  CLI::App* verb = add_look(
+      data, "validate", "Read every record as training does, and list each bad one", flags, status,
+      /*tell=*/false, [&flags](const DataSet& set, const LookOptions& options, std::ostream& out) {
+        return validate(set, flags.limit, options, out);
+      });
   verb->add_option("--limit", flags.limit, "Number of bad records to list (0: all)")
       ->group("Output");
   verb->footer(
@@ -144,12 +151,6 @@ void add_validate(CLI::App& data, DataFlags& flags, int& status) {
       "also\nchecks its evaluation source. The exit status is 65 if a record is "
       "bad.\n\nExamples:\n  downpour data validate clicks.tsv\n  downpour data validate job.toml "
       "--limit 0 > bad.txt");
-  verb->callback([&flags, &status] {
-    status = look(flags, /*tell=*/false,
-                  [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
-                    return validate(set, flags.limit, options, out);
-                  });
-  });
 }
 
 void add_stats(CLI::App& data, DataFlags& flags, int& status) {
@@ -157,7 +158,10 @@ void add_stats(CLI::App& data, DataFlags& flags, int& status) {
   CLI::App* verb = add_look(
       data, "stats",
       "Show the missing, distinct and most frequent values and the distribution of each field",
-      flags);
+      flags, status, /*tell=*/true,
+      [&flags](const DataSet& set, const LookOptions& options, std::ostream& out) {
+        return show_stats(set, flags.records, options, out);
+      });
   verb->add_option("-n,--records", flags.records, "Number of records to read (0: all)")
       ->group("Data");
   add_worker_flags(*verb, flags);
@@ -165,17 +169,14 @@ void add_stats(CLI::App& data, DataFlags& flags, int& status) {
       "The number of distinct values is an estimate within about 2 %. The counts of frequent "
       "values are exact\nto 1/1000 of all values.\n\nExamples:\n  downpour data stats clicks.tsv\n "
       " downpour data stats job.toml -n 100000 --json");
-  verb->callback([&flags, &status] {
-    status = look(flags, /*tell=*/true,
-                  [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
-                    return show_stats(set, flags.records, options, out);
-                  });
-  });
 }
 
 void add_plan(CLI::App& data, DataFlags& flags, int& status) {
-  CLI::App* verb = add_look(data, "plan",
-                            "Show the shards of an epoch, and which worker would read each", flags);
+  CLI::App* verb = add_look(
+      data, "plan", "Show the shards of an epoch, and which worker would read each", flags, status,
+      /*tell=*/false, [&flags](const DataSet& set, const LookOptions& options, std::ostream& out) {
+        return none_rejected(show_plan(set, flags.workers, flags.limit, options, out));
+      });
   verb->add_option("--workers", flags.workers, "Number of workers; default: the value in the job")
       ->default_str("")
       ->group("Data");
@@ -185,19 +186,14 @@ void add_plan(CLI::App& data, DataFlags& flags, int& status) {
       "Examples:\n"
       "  downpour data plan job.toml --workers 4\n"
       "  downpour data plan 'train-*.tfrecord.gz' --limit 0");
-  verb->callback([&flags, &status] {
-    status = look(
-        flags, /*tell=*/false,
-        [&](const DataSet& set, const LookOptions& options, std::ostream& out) -> Result<Rejected> {
-          DP_TRY_VOID(show_plan(set, flags.workers, flags.limit, options, out));
-          return Rejected{};
-        });
-  });
 }
 
 void add_data_bench(CLI::App& data, DataFlags& flags, int& status) {
-  CLI::App* verb =
-      add_look(data, "bench", "Measure the cost of each stage of reading, without training", flags);
+  CLI::App* verb = add_look(
+      data, "bench", "Measure the cost of each stage of reading, without training", flags, status,
+      /*tell=*/false, [&flags](const DataSet& set, const LookOptions& options, std::ostream& out) {
+        return none_rejected(bench_data(set, flags.rounds, options, out));
+      });
   verb->add_option("--rounds", flags.rounds, "Number of rounds; the fastest one is shown")
       ->check(CLI::Range(1, 1000))
       ->group("Data");
@@ -205,14 +201,6 @@ void add_data_bench(CLI::App& data, DataFlags& flags, int& status) {
       "Uses one thread; training uses several. downpour bench input measures every "
       "format.\n\nExamples:\n  downpour data bench clicks.tsv\n  downpour data bench job.toml "
       "--rounds 5 --json");
-  verb->callback([&flags, &status] {
-    status = look(
-        flags, /*tell=*/false,
-        [&](const DataSet& set, const LookOptions& options, std::ostream& out) -> Result<Rejected> {
-          DP_TRY_VOID(bench_data(set, flags.rounds, options, out));
-          return Rejected{};
-        });
-  });
 }
 
 }  // namespace

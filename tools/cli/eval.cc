@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/run_setup.h"
@@ -154,6 +153,9 @@ struct ImportanceFlags {
   bool json = false;
 };
 
+int run_eval(const EvalFlags& flags) { return run_pass(flags, wire::Purpose::kEval); }
+int run_predict(const EvalFlags& flags) { return run_pass(flags, wire::Purpose::kPredict); }
+
 Result<void> run_importance(const ImportanceFlags& flags) {
   if (flags.eval.data.empty()) {
     return Error{ErrorCode::kUsage, "importance needs --data: records with labels", "",
@@ -182,9 +184,8 @@ Result<void> run_importance(const ImportanceFlags& flags) {
 }  // namespace
 
 void add_importance(CLI::App& app, int& status) {
-  auto flags = std::make_shared<ImportanceFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "importance",
+  const auto [verb, flags] = add_verb(
+      app, status, run_importance, "importance",
       "Show how much worse a saved model becomes when the values of one column are shuffled");
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->eval.run, "Run folder, or job file of the run")->required();
@@ -197,15 +198,11 @@ void add_importance(CLI::App& app, int& status) {
       ->default_str("");
   verb->add_flag("--json", flags->json, "As JSON");
   verb->footer("Example:\n  downpour importance runs/adult --data adult.test.csv");
-  verb->callback([flags, &status] {
-    const auto done = run_importance(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 void add_eval(CLI::App& app, int& status) {
-  auto flags = std::make_shared<EvalFlags>();
-  CLI::App* verb = app.add_subcommand("eval", "Evaluate a saved model, and print its metrics");
+  const auto [verb, flags] =
+      add_verb(app, status, run_eval, "eval", "Evaluate a saved model, and print its metrics");
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->data,
@@ -222,13 +219,11 @@ void add_eval(CLI::App& app, int& status) {
   verb->footer(
       "Examples:\n  downpour eval runs/a9a --data a9a.t\n"
       "  downpour eval runs/adult --data adult.test.csv --slice sex --slice education");
-  verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kEval); });
 }
 
 void add_predict(CLI::App& app, int& status) {
-  auto flags = std::make_shared<EvalFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "predict",
+  const auto [verb, flags] = add_verb(
+      app, status, run_predict, "predict",
       "Write the predictions of a saved model, one line per record, in the order of the data");
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
@@ -254,7 +249,6 @@ void add_predict(CLI::App& app, int& status) {
   verb->footer(
       "Examples:\n  downpour predict runs/a9a --data new.libsvm --out predictions.txt\n"
       "  downpour predict runs/adult --data new.csv --id person --header --out predictions.csv");
-  verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kPredict); });
 }
 
 }  // namespace downpour::tools

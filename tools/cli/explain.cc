@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <memory>
 
 #include "shared/base/error_text.h"
 #include "tools/cli/explain_record.h"
@@ -7,16 +6,30 @@
 #include "tools/cli/verbs.h"
 
 namespace downpour::tools {
+namespace {
+
+struct ExplainFlags {
+  std::string what;
+  std::string run;
+  bool line = false, byte = false;
+};
+
+int run_explain(const ExplainFlags& flags) {
+  ExplainRecordRequest request{.record = flags.what, .run = flags.run};
+  if (flags.line) request.unit = data::RecordUnit::kLine;
+  if (flags.byte) request.unit = data::RecordUnit::kByte;
+  const auto page = names_record(flags.what) ? explain_record(request) : explain_error(flags.what);
+  if (!page) return report(page.error(), {});
+  std::fputs(page->c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
 
 void add_explain(CLI::App& app, int& status) {
-  struct Flags {
-    std::string what;
-    std::string run;
-    bool line = false, byte = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* verb = app.add_subcommand(
-      "explain", "Explain an error id, or show what happened to a record in a run");
+  const auto [verb, flags] =
+      add_verb(app, status, run_explain, "explain",
+               "Explain an error id, or show what happened to a record in a run");
   verb->add_option("what", flags->what, "Error id (DP-2104), or FILE:RECORD")->required();
   verb->add_option("--run", flags->run,
                    "Run folder or job file; default: the run below ./runs that reads the file");
@@ -28,19 +41,6 @@ void add_explain(CLI::App& app, int& status) {
       "  downpour explain DP-2104\n"
       "  downpour explain clicks.tsv:4711 --run runs/clicks    # shard, batch, workers, attempts\n"
       "  downpour explain clicks.tsv:4712 --line");
-  verb->callback([flags, &status] {
-    const bool record = names_record(flags->what);
-    ExplainRecordRequest request{.record = flags->what, .run = flags->run};
-    if (flags->line) request.unit = data::RecordUnit::kLine;
-    if (flags->byte) request.unit = data::RecordUnit::kByte;
-    const auto page = record ? explain_record(request) : explain_error(flags->what);
-    if (!page) {
-      status = report(page.error(), {});
-      return;
-    }
-    std::fputs(page->c_str(), stdout);
-    status = 0;
-  });
 }
 
 }  // namespace downpour::tools

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
@@ -47,10 +46,9 @@ Result<void> run_export(const ExportFlags& flags) {
 }  // namespace
 
 void add_export(CLI::App& app, int& status) {
-  auto flags = std::make_shared<ExportFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "export",
-      "Write a saved model to a file for other programs: its variables, or an ONNX model");
+  const auto [verb, flags] =
+      add_verb(app, status, run_export, "export",
+               "Write a saved model to a file for other programs: its variables, or an ONNX model");
   verb->add_option("run", flags->run, "Run folder")->required();
   verb->add_option("--out", flags->out,
                    "File to write: NAME.npz (NumPy), NAME.safetensors, NAME.onnx (the operations "
@@ -66,10 +64,6 @@ void add_export(CLI::App& app, int& status) {
       "Examples:\n  downpour export runs/clicks --out clicks.npz\n"
       "  downpour export runs/clicks --out clicks.onnx\n"
       "  downpour export runs/clicks --variable emb/job --out jobs.tsv");
-  verb->callback([flags, &status] {
-    const auto done = run_export(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 }  // namespace downpour::tools

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -113,9 +112,9 @@ Result<void> init(const InitFlags& flags) {
 }  // namespace
 
 void add_init(CLI::App& app, int& status) {
-  auto flags = std::make_shared<InitFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "init", "Write a job file for a data file, with comments, to edit and train");
+  const auto [verb, flags] =
+      add_verb(app, status, init, "init",
+               "Write a job file for a data file, with comments, to edit and train");
   verb->add_option("data", flags->data, "Data file: its format is detected")->required();
   verb->add_option("--target", flags->target, "Field to predict; default: detected");
   verb->add_option("-o,--out", flags->out,
@@ -124,10 +123,6 @@ void add_init(CLI::App& app, int& status) {
   verb->footer(
       "Examples:\n  downpour init clicks.tsv                       write clicks.toml\n  downpour "
       "init houses.csv --target price -o jobs/houses.toml");
-  verb->callback([flags, &status] {
-    const auto done = init(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 }  // namespace downpour::tools

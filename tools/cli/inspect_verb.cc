@@ -1,20 +1,24 @@
 #include <iostream>
-#include <memory>
 
 #include "tools/cli/inspect.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour::tools {
+namespace {
+
+struct InspectFlags {
+  std::string path;
+  InspectOptions options;
+};
+
+int inspect(const InspectFlags& flags) { return run_inspect(flags.path, flags.options, std::cout); }
+
+}  // namespace
 
 void add_inspect(CLI::App& app, int& status) {
-  struct Flags {
-    std::string path;
-    InspectOptions options;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* verb = app.add_subcommand(
-      "inspect",
-      "Show variables, rows, bytes and norms of a saved model, and verify its checksums");
+  const auto [verb, flags] =
+      add_verb(app, status, inspect, "inspect",
+               "Show variables, rows, bytes and norms of a saved model, and verify its checksums");
   verb->add_option("path", flags->path, "Run folder, or manifest file in a run folder")->required();
   verb->add_flag("--json", flags->options.json, "As JSON");
   verb->add_option("--top", flags->options.top,
@@ -22,8 +26,6 @@ void add_inspect(CLI::App& app, int& status) {
                    "embeddings by their norms, with keys and words")
       ->default_str("");
   verb->footer("Examples:\n  downpour inspect runs/a9a\n  downpour inspect runs/a9a --top 20");
-  verb->callback(
-      [flags, &status] { status = run_inspect(flags->path, flags->options, std::cout); });
 }
 
 }  // namespace downpour::tools

@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <memory>
 
 #include "shared/base/error_text.h"
 #include "shared/transport/key_folder.h"
@@ -69,9 +68,9 @@ Result<void> run_keys(const KeysFlags& flags) {
 }  // namespace
 
 void add_keys(CLI::App& app, int& status) {
-  auto flags = std::make_shared<KeysFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "keys", "Create the keys by which the processes of a cluster authenticate each other");
+  const auto [verb, flags] =
+      add_verb(app, status, run_keys, "keys",
+               "Create the keys by which the processes of a cluster authenticate each other");
   verb->add_option("folder", flags->folder, "Key folder; created if it does not exist")->required();
   verb->add_option("--ps", flags->ps,
                    "Number of ps, each with its own key; default: one key for all ps")
@@ -92,10 +91,6 @@ void add_keys(CLI::App& app, int& status) {
       "Examples:\n  downpour keys keys                          one key per role\n  downpour keys "
       "keys --ps 2 --workers 4       one key per process\n  downpour keys keys --add worker:gpu-7  "
       "     one more key\n  downpour keys keys --revoke gpu-7");
-  verb->callback([flags, &status] {
-    const auto done = run_keys(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 }  // namespace downpour::tools

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -178,9 +177,8 @@ Result<int> run_node(const NodeFlags& flags) {
 }  // namespace
 
 void add_node(CLI::App& app, int& status) {
-  auto flags = std::make_shared<NodeFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "node",
+  const auto [verb, flags] = add_verb(
+      app, status, run_node, "node",
       "Run the chief, a ps or a worker, as the environment variable TF_CONFIG says; without it, "
       "train in this process");
   verb->add_option("job", flags->job, "Job file (.toml)")->required();
@@ -202,10 +200,6 @@ void add_node(CLI::App& app, int& status) {
       "[\"b:2222\"], "
       "\"worker\": [\"c:2222\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}' downpour node "
       "job.toml --keys keys");
-  verb->callback([flags, &status] {
-    const auto done = run_node(*flags);
-    status = done ? *done : report_error(done.error());
-  });
 }
 
 }  // namespace downpour::tools

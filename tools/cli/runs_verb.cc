@@ -1,6 +1,5 @@
 // The verbs runs, compare and plot, which show what happened in runs.
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -89,36 +88,27 @@ Result<void> plot(const RunsFlags& flags) {
 }  // namespace
 
 void add_runs(CLI::App& app, int& status) {
-  auto flags = std::make_shared<RunsFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "runs", "List the runs in a folder: model, epochs, best evaluation and state");
+  const auto [verb, flags] =
+      add_verb(app, status, print_runs, "runs",
+               "List the runs in a folder: model, epochs, best evaluation and state");
   verb->option_defaults()->always_capture_default();
   verb->add_option("folder", flags->folder, "Folder that has the run folders");
   verb->add_flag("--json", flags->json, "As JSON");
   verb->footer("Example:\n  downpour runs runs");
-  verb->callback([flags, &status] {
-    const auto done = print_runs(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 void add_compare(CLI::App& app, int& status) {
-  auto flags = std::make_shared<RunsFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "compare", "Show runs side by side: the keys in which their jobs differ, and their metrics");
+  const auto [verb, flags] =
+      add_verb(app, status, print_comparison, "compare",
+               "Show runs side by side: the keys in which their jobs differ, and their metrics");
   verb->add_option("run", flags->runs, "Run folders")->required()->expected(2, -1);
   verb->add_flag("--json", flags->json, "As JSON");
   verb->footer("Example:\n  downpour compare runs/clicks runs/clicks-adam");
-  verb->callback([flags, &status] {
-    const auto done = print_comparison(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 void add_plot(CLI::App& app, int& status) {
-  auto flags = std::make_shared<RunsFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "plot",
+  const auto [verb, flags] = add_verb(
+      app, status, plot, "plot",
       "Draw loss, metrics and learning rate of runs, epoch by epoch, and the reliability of "
       "predicted probabilities, as an SVG file");
   verb->add_option("run", flags->runs, "Run folders")->required();
@@ -128,10 +118,6 @@ void add_plot(CLI::App& app, int& status) {
       "Examples:\n  downpour plot runs/clicks                           write clicks.svg\n  "
       "downpour "
       "plot runs/clicks runs/clicks-adam -o adam.svg");
-  verb->callback([flags, &status] {
-    const auto done = plot(*flags);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 }  // namespace downpour::tools

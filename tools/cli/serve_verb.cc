@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "shared/base/error_text.h"
 #include "shared/env/storage.h"
@@ -10,7 +9,8 @@
 namespace downpour::tools {
 namespace {
 
-Result<void> run_serve(ServeOptions options) {
+Result<void> run_serve(const ServeOptions& given) {
+  ServeOptions options = given;
   std::error_code ignored;
   const std::string named = options.run_dir;
   options.run_dir = std::filesystem::absolute(named, ignored).lexically_normal().string();
@@ -34,9 +34,8 @@ Result<void> run_serve(ServeOptions options) {
 }  // namespace
 
 void add_serve(CLI::App& app, int& status) {
-  auto options = std::make_shared<ServeOptions>();
-  CLI::App* verb =
-      app.add_subcommand("serve", "Answer HTTP requests with a saved model's predictions");
+  const auto [verb, options] = add_verb(app, status, run_serve, "serve",
+                                        "Answer HTTP requests with a saved model's predictions");
   verb->add_option("run", options->run_dir, "Run folder")->required();
   verb->add_option("--host", options->host, "Address to listen on")->capture_default_str();
   verb->add_option("--port", options->port, "Port to listen on; 0 chooses a free one")
@@ -61,10 +60,6 @@ void add_serve(CLI::App& app, int& status) {
   verb->footer(
       "Example:\n  downpour serve runs/clicks --port 8080\n  curl -d '{\"rows\": [{\"age\": 39}]}' "
       "-H 'Content-Type: application/json' http://127.0.0.1:8080/v1/predict");
-  verb->callback([options, &status] {
-    const auto done = run_serve(*options);
-    status = done ? 0 : report_error(done.error());
-  });
 }
 
 }  // namespace downpour::tools

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 
 #include <nlohmann/json.hpp>
 
@@ -144,9 +143,9 @@ void add_shard_flags(CLI::App& verb, ShardFlags& flags) {
 }  // namespace
 
 void add_shard(CLI::App& app, int& status) {
-  auto flags = std::make_shared<ShardFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "shard", "Rewrite a data set: split, merge, convert, shuffle or compress it");
+  const auto [verb, flags] =
+      add_verb(app, status, shard_verb, "shard",
+               "Rewrite a data set: split, merge, convert, shuffle or compress it");
   verb->option_defaults()->always_capture_default();
   add_data_names(*verb, flags->names);
   verb->add_option("-o,--out", flags->request.out, "Output folder, which must be new or empty")
@@ -169,7 +168,6 @@ void add_shard(CLI::App& app, int& status) {
       "--shuffle  shuffle data of any size in 256 MB of memory\n  downpour shard clicks.csv -o "
       "records --to tfrecord --compress zstd\n  downpour shard train-images-idx3-ubyte.gz -o "
       "arrays --to npy");
-  verb->callback([flags, &status] { status = shard_verb(*flags); });
 }
 
 }  // namespace downpour::tools

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <chrono>
 #include <fstream>
-#include <memory>
 #include <optional>
 
 #include "chief/runtime/job_setup.h"
@@ -360,7 +359,8 @@ Result<sim::SimulatorOptions> job_options(const SimFlags& flags) {
   return options;
 }
 
-int simulate(SimFlags flags) {
+int simulate(const SimFlags& given) {
+  SimFlags flags = given;
   const chief::ConsoleOptions console = console_options(flags.common);
   auto faults = sim::parse_faults(flags.faults);
   if (!faults) return report(faults.error(), console);
@@ -493,9 +493,8 @@ void add_run_flags(CLI::App& verb, SimFlags& flags) {
 }  // namespace
 
 void add_sim(CLI::App& app, int& status) {
-  auto flags = std::make_shared<SimFlags>();
-  CLI::App* verb =
-      app.add_subcommand("sim", "Train a job on a simulated cluster, with injected faults");
+  const auto [verb, flags] = add_verb(app, status, simulate, "sim",
+                                      "Train a job on a simulated cluster, with injected faults");
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job, "A job (.toml) or a data file")->default_str("");
   add_built_in_flags(*verb, *flags);
@@ -512,7 +511,6 @@ void add_sim(CLI::App& app, int& status) {
       "downpour sim --model --seeds 1..100 --faults chaos               check the optimizer "
       "state\n  downpour sim --profile all --seeds 1..1000                       run every fault "
       "profile, check all fences");
-  verb->callback([flags, &status] { status = simulate(*flags); });
 }
 
 }  // namespace downpour::tools

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <map>
-#include <memory>
 
 #include <nlohmann/json.hpp>
 
@@ -20,7 +19,8 @@ struct SynthFlags {
   bool json = false;
 };
 
-int synth(SynthFlags flags) {
+int synth(const SynthFlags& given) {
+  SynthFlags flags = given;
   if (flags.format == "auto")
     flags.format = flags.path.ends_with(".csv")                                      ? "csv"
                    : flags.path.ends_with(".libsvm") || flags.path.ends_with(".svm") ? "libsvm"
@@ -56,8 +56,7 @@ int synth(SynthFlags flags) {
 }  // namespace
 
 void add_synth(CLI::App& app, int& status) {
-  auto flags = std::make_shared<SynthFlags>();
-  CLI::App* verb = app.add_subcommand("synth",
+  const auto [verb, flags] = add_verb(app, status, synth, "synth",
                                       "Generate click data from a known model, and print the best "
                                       "AUC and logloss that a model can reach on it");
   verb->option_defaults()->always_capture_default();
@@ -86,7 +85,6 @@ void add_synth(CLI::App& app, int& status) {
   verb->footer(
       "Examples:\n  downpour synth train.tsv --rows 1000000\n  downpour synth test.tsv --rows "
       "100000 --stream 1");
-  verb->callback([flags, &status] { status = synth(*flags); });
 }
 
 }  // namespace downpour::tools

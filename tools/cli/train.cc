@@ -1,4 +1,3 @@
-#include <memory>
 
 #include "chief/runtime/job_setup.h"
 #include "shared/env/signals.h"
@@ -17,7 +16,7 @@ struct TrainFlags {
   bool dry_run = false;
 };
 
-int train(const TrainFlags& flags) {
+int run_train(const TrainFlags& flags) {
   exit_on_stop_signals();
   RunRequest request;
   request.console = console_options(flags.common);
@@ -44,9 +43,9 @@ int train(const TrainFlags& flags) {
 }  // namespace
 
 void add_train(CLI::App& app, int& status) {
-  auto flags = std::make_shared<TrainFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "train", "Train the model of a job file, or a default model on a data file");
+  const auto [verb, flags] =
+      add_verb(app, status, run_train, "train",
+               "Train the model of a job file, or a default model on a data file");
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job,
                    "Job file (.toml), or data file: its format is detected and a job is generated")
@@ -68,7 +67,6 @@ void add_train(CLI::App& app, int& status) {
       "file\n  downpour train job.toml                          train in one process\n  downpour "
       "train job.toml --ps 2 --workers 2       train with several local processes, over ipc\n  "
       "downpour train job.toml --set train.epochs=10    resume the run, if it exists");
-  verb->callback([flags, &status] { status = train(*flags); });
 }
 
 }  // namespace downpour::tools

@@ -1,12 +1,15 @@
 // Functions that add the verbs of `downpour` to the command line. docs/cli.md describes the verbs.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "chief/runtime/console.h"
+#include "shared/base/error_text.h"
 #include "shared/job/job_file.h"
 
 namespace downpour::tools {
@@ -21,6 +24,31 @@ struct CommonFlags {
   // Short forms of --set; empty: not given.
   std::string ps, workers, input_workers, threads, transport, epochs, steps, seed, target;
 };
+
+/// A verb, and the flags that its options set. Both live as long as the command line.
+template <typename Flags>
+struct Verb {
+  CLI::App* verb;
+  Flags* flags;
+};
+
+/// Return the exit status of a verb, and print its error.
+inline int exit_status(int status) { return status; }
+inline int exit_status(const Result<int>& done) {
+  return done ? *done : report_error(done.error());
+}
+inline int exit_status(const Result<void>& done) { return done ? 0 : report_error(done.error()); }
+
+/// Adds a verb. If the user calls it, `status` is set to the exit status of `run(flags)`, which
+/// returns int, Result<int> or Result<void>.
+template <typename Result, typename Flags>
+Verb<Flags> add_verb(CLI::App& app, int& status, Result (*run)(const Flags&), const char* name,
+                     const char* help) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* verb = app.add_subcommand(name, help);
+  verb->callback([flags, run, &status] { status = exit_status(run(*flags)); });
+  return {verb, flags.get()};
+}
 
 void add_output_flags(CLI::App& app, CommonFlags& flags);
 void add_job_flags(CLI::App& app, CommonFlags& flags);
