@@ -163,13 +163,21 @@ class Reader : private TableReader {
     if (node != nullptr && read_number(*node, name, read, 0, max)) value = read;
   }
 
-  void reals(const char* name, std::vector<double>& value) {
+  /// Returns the list, or nothing if the job has none or, after an error, if it is not a list.
+  std::optional<TomlNode> list(const char* name, const char* wanted) {
     const TomlNode* found = take(name);
-    if (found == nullptr) return;
-    const TomlNode node = loosened(*found);
-    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of numbers");
+    if (found == nullptr) return {};
+    TomlNode node = loosened(*found);
+    if (node.kind == Kind::kArray) return node;
+    wrong_type(node, name, wanted);
+    return {};
+  }
+
+  void reals(const char* name, std::vector<double>& value) {
+    const std::optional<TomlNode> node = list(name, "a list of numbers");
+    if (!node) return;
     value.clear();
-    for (const TomlNode& item : node.items) {
+    for (const TomlNode& item : node->items) {
       if (!read_real(item, name, value.emplace_back())) return;
     }
   }
@@ -245,17 +253,15 @@ class Reader : private TableReader {
   }
 
   void strings(const char* name, std::vector<std::string>& value, bool runs = false) {
-    const TomlNode* found = take(name);
-    if (found == nullptr) return;
-    const TomlNode node = loosened(*found);
-    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of strings");
+    const std::optional<TomlNode> node = list(name, "a list of strings");
+    if (!node) return;
     value.clear();
-    for (const TomlNode& item : node.items) {
+    for (const TomlNode& item : node->items) {
       if (item.kind != Kind::kString) return wrong_type(item, name, "a list of strings");
       value.push_back(item.text);
     }
     if (!runs) return;
-    if (auto expanded = expand_runs(value); !expanded) fail_at(node, std::move(expanded).error());
+    if (auto expanded = expand_runs(value); !expanded) fail_at(*node, std::move(expanded).error());
   }
 
   /// Reads a list of counts, or a single count as a list of one.
@@ -273,12 +279,10 @@ class Reader : private TableReader {
   }
 
   void shape(const char* name, std::vector<int64_t>& value) {
-    const TomlNode* found = take(name);
-    if (found == nullptr) return;
-    const TomlNode node = loosened(*found);
-    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of integers");
+    const std::optional<TomlNode> node = list(name, "a list of integers");
+    if (!node) return;
     value.clear();
-    for (const TomlNode& item : node.items) {
+    for (const TomlNode& item : node->items) {
       if (item.kind != Kind::kInteger) return wrong_type(item, name, "a list of integers");
       if (item.integer != -1 && (item.integer < 1 || item.integer > (1 << 24))) {
         return bad_value(item, name, str(item.integer),
@@ -287,7 +291,7 @@ class Reader : private TableReader {
       value.push_back(item.integer);
     }
     if (value.size() > 1 && std::count(value.begin(), value.end(), -1) > 0) {
-      bad_value(node, name, "a list of several dimensions that contains -1",
+      bad_value(*node, name, "a list of several dimensions that contains -1",
                 "use -1 alone: [-1] is a bag of keys");
     }
   }
@@ -365,14 +369,10 @@ class Reader : private TableReader {
   }
 
   void transforms(const char* name, std::vector<TransformSpec>& value) {
-    const TomlNode* found = take(name);
-    if (found == nullptr) return;
-    const TomlNode node = loosened(*found);
-    if (node.kind != Kind::kArray) {
-      return wrong_type(node, name, "a list of ops, as in [\"log1p\"]");
-    }
+    const std::optional<TomlNode> node = list(name, "a list of ops, as in [\"log1p\"]");
+    if (!node) return;
     value.clear();
-    for (const TomlNode& item : node.items) {
+    for (const TomlNode& item : node->items) {
       const std::string path = str(path_of(name), "[", value.size(), "]");
       context_.origins[path] = {item.origin, item.where};
       TomlNode table = item;
