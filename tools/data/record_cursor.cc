@@ -102,23 +102,14 @@ class RowCursor final : public RecordCursor {
  public:
   RowCursor(std::string path, std::vector<data::SourceArray> arrays)
       : path_(std::move(path)), arrays_(std::move(arrays)), end_(arrays_.front().array.rows) {
-    for (const data::SourceArray& array : arrays_) {
-      row_bytes_ += array.array.row_bytes();
-      inflated_.push_back(array.member.deflated
-                              ? std::make_unique<data::InflatedMember>(array.file, array.member)
-                              : nullptr);
-    }
+    for (const data::SourceArray& array : arrays_) row_bytes_ += array.array.row_bytes();
     row_bytes_ = std::max<uint64_t>(row_bytes_, 1);
     rows_per_window_ = std::max<uint64_t>(kRowWindowBytes / row_bytes_, 1);
     row_.resize(row_bytes_ + data::kPadBytes);
   }
 
   Result<void> open() {
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      if (inflated_[i] == nullptr) continue;
-      std::string head(size_t(arrays_[i].array.data_offset), '\0');
-      DP_TRY_VOID(inflated_[i]->read(head.data(), head.size()));
-    }
+    DP_TRY(inflated_, data::inflated_members(arrays_));
     return {};
   }
 

@@ -34,9 +34,6 @@ class ArrayWindows final : public WindowSource {
     for (const SourceArray& array : arrays_) {
       bytes += array.array.row_bytes();
       blocks_->row_bytes.push_back(size_t(array.array.row_bytes()));
-      inflated_.push_back(array.member.deflated
-                              ? std::make_unique<InflatedMember>(array.file, array.member)
-                              : nullptr);
     }
     blocks_->blocks.resize(arrays_.size());
     mapped_.resize(arrays_.size());
@@ -44,13 +41,8 @@ class ArrayWindows final : public WindowSource {
     rows_per_window_ = std::clamp<uint64_t>(window_bytes / row_bytes_, 1, kWindowRecordsMax);
   }
 
-  /// Skips the .npy headers of deflated members.
   Result<void> start() {
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      if (inflated_[i] == nullptr) continue;
-      std::string head(size_t(arrays_[i].array.data_offset), '\0');
-      DP_TRY_VOID(inflated_[i]->read(head.data(), head.size()));
-    }
+    DP_TRY(inflated_, inflated_members(arrays_));
     return {};
   }
 

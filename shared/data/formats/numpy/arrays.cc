@@ -160,6 +160,18 @@ Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::st
   return arrays;
 }
 
+Result<std::vector<std::unique_ptr<InflatedMember>>> inflated_members(
+    const std::vector<SourceArray>& arrays) {
+  std::vector<std::unique_ptr<InflatedMember>> members(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (!arrays[i].member.deflated) continue;
+    members[i] = std::make_unique<InflatedMember>(arrays[i].file, arrays[i].member);
+    std::string head(size_t(arrays[i].array.data_offset), '\0');
+    DP_TRY_VOID(members[i]->read(head.data(), head.size()));
+  }
+  return members;
+}
+
 Result<plan::FileInfo> look_at_arrays(const std::string& path,
                                       const std::vector<SourceArray>& arrays) {
   plan::FileInfo info{.path = path};

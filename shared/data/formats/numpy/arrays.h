@@ -31,6 +31,10 @@ struct SourceArray {
 /// arrays if two have different numbers of rows; those of parse_npy() and list_zip().
 Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::string& path);
 
+/// Opens the deflated members among the arrays, each at its first row; null for other arrays.
+Result<std::vector<std::unique_ptr<InflatedMember>>> inflated_members(
+    const std::vector<SourceArray>& arrays);
+
 /// Describes a source, given its open_arrays(), as a file of a plan. Its bytes are those of all
 /// rows of all arrays, and row i starts at i times the bytes of one row. The source is not
 /// splittable if a member is deflated.
