@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "shared/base/rng.h"
+#include "tests/support/damage.h"
 
 namespace downpour::tools {
 namespace {
@@ -124,17 +125,7 @@ TEST_CASE("serve: damaged requests give the same in one piece and byte by byte",
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes = valid;
     for (uint64_t n = 1 + rng.below(4); n > 0; --n) {
-      const size_t at = rng.below(bytes.size());
-      switch (rng.below(3)) {
-        case 0:
-          bytes[at] = char(rng.below(256));
-          break;
-        case 1:
-          bytes.erase(at, 1 + rng.below(8));
-          break;
-        default:
-          bytes.insert(at, bytes.substr(rng.below(bytes.size()), 1 + rng.below(8)));
-      }
+      testing::damage(bytes, rng);
       if (bytes.empty()) bytes = "x";
     }
     int whole = 0, pieces = 0;

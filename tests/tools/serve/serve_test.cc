@@ -12,6 +12,7 @@
 
 #include "shared/base/rng.h"
 #include "shared/env/storage.h"
+#include "tests/support/damage.h"
 #include "tests/support/scratch_dir.h"
 #include "tests/tools/serve/http_client.h"
 #include "tools/embedded/training.h"
@@ -253,19 +254,7 @@ TEST_CASE("serve: a damaged body gives an error or predictions", "[serve]") {
   std::vector<float> out;
   for (int i = 0; i < 30'000; ++i) {
     std::string body = valid[size_t(i) % valid.size()];
-    for (uint64_t n = rng.below(4); n > 0 && !body.empty(); --n) {
-      const size_t at = rng.below(body.size());
-      switch (rng.below(3)) {
-        case 0:
-          body[at] = char(rng.below(256));
-          break;
-        case 1:
-          body.erase(at, 1 + rng.below(8));
-          break;
-        default:
-          body.insert(at, body.substr(rng.below(body.size()), 1 + rng.below(12)));
-      }
-    }
+    for (uint64_t n = rng.below(4); n > 0 && !body.empty(); --n) testing::damage(body, rng);
     body.reserve(body.size() + kBodyPadBytes);
     RowScorer& scorer = i % 3 == 2 ? lines.rows() : table.rows();
     auto done = rows.read(body, scorer);
