@@ -1,10 +1,8 @@
 // The counter model on a whole simulated cluster, under every kind of fault.
-#include <algorithm>
-#include <map>
-
 #include <catch2/catch.hpp>
 
 #include "tests/support/seeds.h"
+#include "tests/tools/sim/chaos_seeds.h"
 #include "tests/tools/sim/simulator_of.h"
 #include "tools/sim/counter.h"
 #include "tools/sim/profiles.h"
@@ -25,20 +23,9 @@ TEST_CASE("without faults every weight is the number of epochs and nothing is re
 
 TEST_CASE("two hundred seeds of chaos lose and repeat nothing, and reach the expected events",
           "[sim]") {
-  constexpr uint64_t kSeeds = testing::seeds(200);
-  const Simulator simulator = simulator_of({.faults = "chaos"});
-  std::map<std::string, uint64_t> seeds_with;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const Outcome outcome = simulator.run(seed, {});
-    INFO("downpour sim --counter --faults chaos --seed " << seed << ": " << outcome.violation);
-    REQUIRE(outcome.violation.empty());
-    for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
-  }
-  for (const char* name : {"duplicate part", "gap", "view mismatch", "repeated lease", "round void",
-                           "kill-worker", "drop"}) {
-    INFO(name);
-    CHECK(seeds_with[name] >= std::max<uint64_t>(1, kSeeds / 100));
-  }
+  check_chaos(simulator_of({.faults = "chaos"}), testing::seeds(200), "--counter",
+              {"duplicate part", "gap", "view mismatch", "repeated lease", "round void",
+               "kill-worker", "drop"});
 }
 
 TEST_CASE("the source of a cancelled move serves its partitions again after its successor fails",

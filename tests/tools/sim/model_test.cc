@@ -1,11 +1,9 @@
 // The model job on a whole simulated cluster: Adam's state, two tables, dense variables, fragments,
 // and metrics.
-#include <algorithm>
-#include <map>
-
 #include <catch2/catch.hpp>
 
 #include "tests/support/seeds.h"
+#include "tests/tools/sim/chaos_seeds.h"
 #include "tests/tools/sim/simulator_of.h"
 #include "tools/sim/model_job.h"
 #include "tools/sim/simulator.h"
@@ -33,20 +31,9 @@ TEST_CASE("without faults every row, slot and metric of the model job has the pr
 }
 
 TEST_CASE("under chaos no row, slot or metric of the model job is wrong", "[sim]") {
-  const uint64_t seeds = testing::seeds(100);
-  const Simulator simulator = simulator_of({.model = true, .faults = "chaos"});
-  std::map<std::string, uint64_t> seeds_with;
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const Outcome outcome = simulator.run(seed, {});
-    INFO("downpour sim --model --faults chaos --seed " << seed << ": " << outcome.violation);
-    REQUIRE(outcome.violation.empty());
-    for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
-  }
-  for (const char* name : {"duplicate part", "gap", "view mismatch", "repeated lease", "round void",
-                           "part in fragments", "unknown pull"}) {
-    INFO(name);
-    CHECK(seeds_with[name] >= std::max<uint64_t>(1, seeds / 100));
-  }
+  check_chaos(simulator_of({.model = true, .faults = "chaos"}), testing::seeds(100), "--model",
+              {"duplicate part", "gap", "view mismatch", "repeated lease", "round void",
+               "part in fragments", "unknown pull"});
 }
 
 TEST_CASE("the model job's rows and metrics are right under every sharding and source", "[sim]") {
