@@ -34,42 +34,18 @@ item = { type = "int64", transform = [{ op = "identity" }] }
 x = { shape = [2] }
 y = { shape = [8] }
 one = {}
-[[model.layers]]
-name = "users"
-type = "embedding"
-inputs = ["user"]
-dim = 8
-init = { type = "zero" }
-[[model.layers]]
-name = "items"
-type = "embedding"
-inputs = ["item"]
-dim = 8
-init = { type = "zero" }
-[[model.layers]]
-name = "base"
-type = "linear"
-inputs = ["x"]
-units = [8]
-[[model.layers]]
-name = "sum"
-type = "add"
-inputs = ["users", "items", "base"]
-[[model.layers]]
-name = "count"
-type = "linear"
-inputs = ["user"]
-bias = false
-[[model.outputs]]
-name = "sum"
-input = "sum"
-loss = "squared"
-target = "y"
-[[model.outputs]]
-name = "count"
-input = "count"
-loss = "squared"
-target = "one"
+[model]
+layers = [
+  { name = "users", type = "embedding", inputs = ["user"], dim = 8, init = { type = "zero" } },
+  { name = "items", type = "embedding", inputs = ["item"], dim = 8, init = { type = "zero" } },
+  { name = "base", type = "linear", inputs = ["x"], units = [8] },
+  { name = "sum", type = "add", inputs = ["users", "items", "base"] },
+  { name = "count", type = "linear", inputs = ["user"], bias = false },
+]
+outputs = [
+  { name = "sum", input = "sum", loss = "squared", target = "y" },
+  { name = "count", input = "count", loss = "squared", target = "one" },
+]
 [optimizer]
 type = "adam"
 learning_rate = 0.001

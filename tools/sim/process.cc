@@ -31,6 +31,12 @@ ProcessInfo process_info(ProcessNumber number) {
           .address_space_limited = false};
 }
 
+template <typename Options>
+void identify(Options& options, Incarnation incarnation, ProcessNumber number) {
+  options.incarnation = incarnation;
+  options.process = process_info(number);
+}
+
 }  // namespace
 
 Process::Process(Machinery& machinery, ProcessNumber number, wire::Role role, uint32_t index,
@@ -73,8 +79,7 @@ Result<void> Process::start_chief(chief::ChiefConfig config, std::vector<TableSp
 }
 
 Result<void> Process::start_ps(ps::PsOptions options, uint32_t cores) {
-  options.incarnation = incarnation_;
-  options.process = process_info(number_);
+  identify(options, incarnation_, number_);
   options.touch_pages = false;
   options.cores = cores;
   const std::string endpoint = options.endpoint;
@@ -92,16 +97,14 @@ Result<void> Process::start_ps(ps::PsOptions options, uint32_t cores) {
 }
 
 Result<void> Process::start_worker(worker::WorkerOptions options) {
-  options.incarnation = incarnation_;
-  options.process = process_info(number_);
+  identify(options, incarnation_, number_);
   worker_ = std::make_unique<worker::WorkerNode>(*transport_, std::move(options),
                                                  make_sim_engines(engine_host()));
   return begin(*worker_);
 }
 
 Result<void> Process::start_input(worker::InputOptions options) {
-  options.incarnation = incarnation_;
-  options.process = process_info(number_);
+  identify(options, incarnation_, number_);
   input_ = std::make_unique<worker::InputNode>(*transport_, std::move(options),
                                                make_sim_input_engines(engine_host()));
   return begin(*input_);
