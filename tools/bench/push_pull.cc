@@ -185,45 +185,50 @@ class Client {
     phase_ == Phase::kPush ? push(batch) : pull(batch);
   }
 
-  void pull(const std::shared_ptr<InFlight>& batch) {
-    const auto& messages = plans_[batch->set].messages;
-    batch->replies_missing = messages.size();
+  /// Sends a message to each owner. `fill(message, part, at)` sets its body; the values of the part
+  /// are at `at` in those of the batch.
+  template <typename Fill>
+  void send_parts(const std::shared_ptr<InFlight>& batch, Fill&& fill) {
+    const auto& parts = plans_[batch->set].messages;
+    batch->replies_missing = parts.size();
     uint64_t at = 0;
-    for (size_t m = 0; m < messages.size(); ++m) {
+    for (size_t m = 0; m < parts.size(); ++m) {
       wire::Message message = open(batch, m, at);
-      batch->pulls.push_back(message.envelope.request);
-      message.body = wire::Pull{.worker = kWorkerIncarnation,
-                                .keep_handle = phase_ == Phase::kPullPush,
-                                .sections = messages[m].wire_sections()};
-      message.keys = messages[m].keys;
+      fill(message, m, at);
       outbox_.send(peer_, std::move(message), transport::Outbox::kRequestBytesMax);
-      at += messages[m].value_bytes;
+      at += parts[m].value_bytes;
     }
   }
 
+  void pull(const std::shared_ptr<InFlight>& batch) {
+    send_parts(batch, [&](wire::Message& message, size_t m, uint64_t) {
+      const auto& part = plans_[batch->set].messages[m];
+      batch->pulls.push_back(message.envelope.request);
+      message.body = wire::Pull{.worker = kWorkerIncarnation,
+                                .keep_handle = phase_ == Phase::kPullPush,
+                                .sections = part.wire_sections()};
+      message.keys = part.keys;
+    });
+  }
+
   void push(const std::shared_ptr<InFlight>& batch) {
-    const auto& messages = plans_[batch->set].messages;
-    batch->replies_missing = messages.size();
-    uint64_t at = 0;
-    for (size_t m = 0; m < messages.size(); ++m) {
-      wire::Message message = open(batch, m, at);
+    send_parts(batch, [&](wire::Message& message, size_t m, uint64_t at) {
+      const auto& part = plans_[batch->set].messages[m];
       wire::Push push{.worker = kWorkerIncarnation,
                       .batch = {0, 0, next_batch_},
                       .records = 1,
-                      .covered = messages[m].covered,
-                      .sections = messages[m].wire_sections()};
-      push.fragment = messages[m].fragment;
-      push.fragments = messages[m].fragments;
+                      .covered = part.covered,
+                      .sections = part.wire_sections()};
+      push.fragment = part.fragment;
+      push.fragments = part.fragments;
       if (batch->pulls.empty()) {
-        message.keys = messages[m].keys;
+        message.keys = part.keys;
       } else {
         push.handle = batch->pulls[m];
       }
       message.body = std::move(push);
-      message.values = gradients_.slice(at, messages[m].value_bytes);
-      outbox_.send(peer_, std::move(message), transport::Outbox::kRequestBytesMax);
-      at += messages[m].value_bytes;
-    }
+      message.values = gradients_.slice(at, part.value_bytes);
+    });
     ++next_batch_;
   }
 
