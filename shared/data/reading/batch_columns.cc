@@ -59,6 +59,14 @@ void begin_columns(const InputLayout& layout, const RecordParser& parser, uint32
   }
 }
 
+void grow_columns(uint32_t records_max, Scratch& scratch, Batch& batch) {
+  for (FloatColumn& column : batch.floats) column.values.resize(size_t(records_max) * column.width);
+  for (KeyBuffer& buffer : scratch.keys) {
+    if (!buffer.offsets.empty()) buffer.offsets.resize(size_t{records_max} + 1);
+    buffer.ensure(records_max - batch.records);
+  }
+}
+
 void finish_columns(const InputLayout& layout, const RecordParser& parser, Scratch& scratch,
                     Batch& batch) {
   parser.finish_batch(batch.floats, scratch.keys, batch.records);

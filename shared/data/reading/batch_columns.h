@@ -21,6 +21,8 @@ namespace downpour::data {
 /// `scratch`.
 void begin_columns(const InputLayout& layout, const RecordParser& parser, uint32_t records_max,
                    Scratch& scratch, Batch& batch);
+/// Makes room for `records_max` records in total, and keeps those that the batch has.
+void grow_columns(uint32_t records_max, Scratch& scratch, Batch& batch);
 /// Makes the keys of the batch's records unique, and cuts the columns to batch.records.
 void finish_columns(const InputLayout& layout, const RecordParser& parser, Scratch& scratch,
                     Batch& batch);

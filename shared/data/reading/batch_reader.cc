@@ -8,6 +8,11 @@ namespace {
 
 constexpr size_t kRecordsAhead = 4;  // records prefetched during shuffled reading, where each
                                      // record is a jump in memory
+// Records for which a batch has room at first. The columns of a larger batch double as needed: a
+// share of an epoch is usually far shorter than it may be.
+constexpr uint32_t kFirstRoom = 1 << 16;
+
+uint32_t first_room(const ReadPlan& plan) { return std::min(plan.batch_size, kFirstRoom); }
 
 }  // namespace
 
@@ -126,8 +131,13 @@ uint64_t BatchReader::random_of(const QueuedRecord& record) const {
 Result<void> BatchReader::fill(Batch& batch) {
   std::vector<KeyBuffer>& keys = flow_.scratch().keys;
   Columns columns{.floats = &batch.floats, .keys = &keys};
+  uint32_t room = first_room(*plan_);
   while (batch.records < plan_->batch_size) {
-    DP_TRY(const bool more, next_run(batch, plan_->batch_size - batch.records));
+    if (batch.records == room) {
+      room = std::min(2 * room, plan_->batch_size);
+      grow_columns(room, flow_.scratch(), batch);
+    }
+    DP_TRY(const bool more, next_run(batch, room - batch.records));
     if (!more) break;
     size_t taken = 0;
     if (flow_.is_single() && !flow_.parser().finishes() && watched_ == UINT64_MAX) {
@@ -161,7 +171,9 @@ Result<void> BatchReader::take(Batch& batch, Columns& columns, const QueuedRecor
       return {};
     }
     fault = {.reason = "brings its batch above the maximum of 67 million keys",
-             .hint = "choose a smaller train.batch_size"};
+             .hint =
+                 "choose a smaller train.batch_size, or in local training a smaller "
+                 "train.sync_every"};
   }
   if (fault.reason != nullptr) return skip_or_fail(fault, record, batch);
   ++batch.counts.filtered;
@@ -207,7 +219,7 @@ Result<bool> BatchReader::next(Batch& batch) {
       end();
       return false;
     }
-    begin_columns(plan_->layout, flow_.parser(), plan_->batch_size, flow_.scratch(), batch);
+    begin_columns(plan_->layout, flow_.parser(), first_room(*plan_), flow_.scratch(), batch);
     const bool quarantined = std::binary_search(quarantined_batches_.begin(),
                                                 quarantined_batches_.end(), totals_.batches);
     Result<void> filled = quarantined ? pass_over(batch) : fill(batch);
