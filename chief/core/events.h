@@ -106,6 +106,7 @@ struct ChiefConfig {
   uint64_t shard_bytes = 64 * kMiB;
   plan::StreamSpec streams;        // streams of the training data
   plan::ShardRecipe joining;       // how the ranges of the training data make shards
+  uint64_t share_batches = 0;      // of a replica with train.sync_every = "epoch"; estimated
   uint32_t ps_cores_expected = 1;  // placement waits for this many
   uint32_t workers_expected = 1;   // for messages only: training begins with the first one
   bool local =

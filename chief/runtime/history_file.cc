@@ -12,23 +12,30 @@
 #include "chief/runtime/report_json.h"
 #include "chief/runtime/slice_figures.h"
 #include "shared/base/number_text.h"
+#include "shared/base/sizes.h"
 #include "shared/metrics/metrics.h"
 #include "shared/optim/schedule.h"
 
 namespace downpour::chief {
 namespace {
 
-/// Returns the learning rate of the last of `steps` steps of the mode, which belongs to epoch
-/// `epoch`, counted from 0.
+/// Returns the number of steps of a schedule in one step of the mode: in local training, the
+/// batches of one replica. If these are a share of the epoch: of a share of mean length.
+uint64_t schedule_steps(const TrainSpec& train, const wire::ShardCounts& counts) {
+  if (!train.sync_every) return 1;
+  if (!train.whole_epochs()) return *train.sync_every;
+  return divide_up(counts.applied / std::max<uint64_t>(counts.batches, 1), train.batch_size);
+}
+
+/// Returns the learning rate of the last of `steps` steps of the mode until the end of the epoch.
 std::optional<double> rate_after(const Job& job, const std::vector<Evaluation>& evaluations,
-                                 uint32_t epoch, uint64_t steps) {
+                                 const EpochAccount& account, uint64_t steps) {
   if (steps == 0) return std::nullopt;
-  // In local training, the schedule counts the batches of one replica.
-  const uint64_t step = steps * job.train.sync_every.value_or(1);
+  const uint64_t step = steps * schedule_steps(job.train, account.counts);
   // The nearest double of the decimal number in the job, which the float does not equal.
   const double rate = std::stod(number_text(job.optimizer.learning_rate));
   if (!job.optimizer.schedule.given()) return rate;
-  const uint32_t reductions = plateau_after(job, evaluations, epoch).reductions;
+  const uint32_t reductions = plateau_after(job, evaluations, account.epoch).reductions;
   return rate * optim::schedule_factor(job.optimizer.schedule, step, reductions);
 }
 
@@ -139,7 +146,7 @@ std::vector<HistoryLine> history_lines(const Job& job, const std::vector<EpochAc
     line.steps_counted = job.train.replicas ? account.version : steps;
     line.records = account.counts.applied;
     line.seconds = double(account.wall_ns) / double(kSecond);
-    line.learning_rate = rate_after(job, evaluations, account.epoch, line.steps_counted);
+    line.learning_rate = rate_after(job, evaluations, account, line.steps_counted);
     line.train = trained_figures(job, account);
     for (const Evaluation& evaluation : evaluations) {
       if (evaluation.epochs_trained != line.epoch) continue;

@@ -34,6 +34,21 @@ constexpr uint64_t kFilePieceMax = 128 * kMiB;
 // Shards of very large data may exceed kBatchesPerShardMax batches, up to this many bytes, so that
 // there are at most plan::kRangesMax of them. Even larger data need data.shard_records.
 constexpr uint64_t kLargeRangeMax = 256 * kMiB;
+// A replica's share of an epoch joins ranges from so many places of the data, so that the replicas
+// train similar records. With data.program each range starts a process.
+constexpr uint32_t kShareRanges = 16;
+constexpr size_t kShareRangesMax = 256;  // they are read at once; more are an error
+
+/// Returns the number of ranges into which the data of an epoch are cut for `shares` replicas.
+uint64_t share_ranges(const DataSpec& data, uint32_t shares) {
+  const uint32_t joined = data.interleave.cycle > 1 ? data.interleave.cycle
+                          : data.program.empty()    ? kShareRanges
+                                                    : 1;
+  const bool every_stream_has_all =
+      data.sharding == Sharding::kData || data.sharding == Sharding::kOff;
+  return uint64_t{joined} * (every_stream_has_all ? 1 : shares);
+}
+
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
   plan::PlanHash hash;
   for (const plan::FileInfo& file : files)
@@ -62,6 +77,8 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
   uint64_t total = 0;
   for (const plan::FileInfo& file : files) total = saturating_add(total, file.bytes);
   if (files.empty() || files.front().is_program()) return kMiB;
+  if (const uint32_t shares = job.train.shares(); shares > 0)
+    return std::max<uint64_t>(divide_up(total, share_ranges(data, shares)), 1);
   DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
   const uint32_t joined = plan::ranges_of(data::joining_of(job.data, {}));
   if (job.data.shard_records > 0)
@@ -107,6 +124,84 @@ Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileI
                ""};
 }
 
+constexpr const char* kOrNumber = "or set a number of batches, for example train.sync_every = 16";
+
+/// Returns the mean bytes of a record at the beginnings of ranges all over the files, or 0 if
+/// offsets are not bytes of the files.
+Result<uint64_t> sampled_record_bytes(const RunPlan& plan, const model::Graph& graph,
+                                      const std::vector<plan::ShardRange>& ranges) {
+  constexpr size_t kRangesSampled = 64;
+  constexpr uint32_t kRecordsSampled = 256;  // of each range
+  const Job& job = plan.job;
+  auto sample = std::make_shared<data::ReadPlan>(
+      *data::make_read_plan(job, graph.inputs(), graph.output_widths(), job.data.source,
+                            plan.train_files, /*holdout=*/0));
+  sample->batch_size = kRecordsSampled;
+  sample->data.shuffle = "off";
+  uint64_t bytes = 0, records = 0;
+  Batch batch;
+  for (size_t i = 0; i < ranges.size(); i += ranges.size() / kRangesSampled + 1) {
+    const plan::FileInfo& file = plan.train_files[ranges[i].file];
+    if (file.is_program() || !file.is_cut() || file.is_streamed() || is_arrays(job.data.format))
+      return 0;
+    DP_TRY(const auto reader, data::open_shard(sample, data::Split::kAll, {}, ranges[i], 0));
+    DP_TRY(const bool any, reader->next(batch));
+    if (!any || batch.counts.read < 2) continue;
+    bytes += batch.last_record - batch.first_record;
+    records += batch.counts.read - 1;
+  }
+  return bytes / std::max<uint64_t>(records, 1);
+}
+
+/// Checks that the data of an epoch are one shard for each replica, and notes how many records the
+/// longest shard has.
+Result<void> check_shares(RunPlan& plan, const model::Graph& graph, const plan::ShardMap& shards) {
+  const TrainSpec& train = plan.job.train;
+  const auto wrong = [](std::string what, std::string hint) {
+    return Error{ErrorCode::kConfig, str("sync_every = \"epoch\" ", what), "train.sync_every",
+                 str(hint, ", ", kOrNumber), "DP-2106"};
+  };
+  if (train.shares() == 0 || plan.train_files.empty()) return {};
+  if (shards.open_piece() > 0) {
+    return wrong(str("divides the records of an epoch among ", train.shares(),
+                     " replicas, but the number of records of this program is unknown"),
+                 "set `records` of data.source");
+  }
+  if (shards.count() != train.shares()) {
+    return wrong(str("divides the data among ", train.shares(),
+                     " replicas, but these data can only be cut into ", shards.count(),
+                     shards.count() == 1 ? " part" : " parts"),
+                 str("set train.replicas = ", shards.count(),
+                     ", split the data into more files with downpour shard"));
+  }
+  uint64_t bytes = 0, record = 1;  // of a program, a record is one byte
+  for (uint32_t place = 0; place < shards.count(); ++place) {
+    const std::vector<plan::ShardRange> ranges = shards.at(/*epoch=*/0, place);
+    if (ranges.size() > kShareRangesMax) {
+      return wrong(str("reads all files of a replica at once: ", ranges.size(),
+                       ", but it can read at most ", kShareRangesMax),
+                   "join the files with downpour shard, raise train.replicas");
+    }
+    bytes = std::max(bytes, plan::bytes_of(ranges) / ranges.front().modulus);
+  }
+  if (const plan::FileInfo& first = plan.train_files.front(); !first.is_program()) {
+    DP_TRY(record, data::mean_record_bytes(plan.job.data, first.path));
+  }
+  const uint64_t most = train.part_records();
+  plan.share_records = bytes / std::max<uint64_t>(record, 1);
+  if (plan.share_records > most) {  // the first records of the first file may be short
+    DP_TRY(const uint64_t sampled, sampled_record_bytes(plan, graph, shards.ranges()));
+    if (sampled > 0) plan.share_records = bytes / sampled;
+  }
+  if (plan.share_records <= most) return {};
+  const uint64_t replicas = divide_up(plan.share_records, most) * train.shares();
+  const bool more_help = plan.job.data.sharding != Sharding::kOff && replicas <= kReplicasMax;
+  return wrong(
+      str("gives each of the ", train.shares(), " replicas about ", grouped(plan.share_records),
+          " records, but a replica can train at most ", grouped(most), " alone"),
+      more_help ? str("set train.replicas = ", replicas) : "use fewer records");
+}
+
 /// Checks that an epoch reads something of each source of a mix.
 Result<void> check_mix(const plan::ShardMap& shards) {
   const std::optional<size_t> unread = shards.source_without_reads();
@@ -130,6 +225,9 @@ Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool trainin
   const bool stream = data::is_stream(source);
   // One worker reads the whole stream in an evaluation, so pieces would not help.
   if (stream && !(training && gives_pieces(job))) return records;
+  // One piece, which also needs no end, or one for each replica.
+  if (const uint32_t shares = job.train.shares(); shares == 1 || (shares > 1 && records > 0))
+    return divide_up(records, shares);
   if (job.data.shard_records > 0) {
     const uint64_t piece =
         std::max<uint64_t>(job.data.shard_records / job.data.interleave.cycle, 1);
@@ -198,14 +296,17 @@ Result<void> check_chosen(const std::vector<plan::FileInfo>& files,
 }
 
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) {
-  if (!gives_pieces_of(job, files)) return {};
+  const uint32_t shares = job.train.shares();
+  if (!gives_pieces_of(job, files) || shares == 1) return {};
   plan::FileInfo& file = files.front();
   DP_TRY(const std::optional<double> ratio, data::compression_ratio(file.path));
   if (!ratio) return {};
   const auto compressed = [&](uint64_t text) { return uint64_t(double(text) / *ratio); };
-  if (job.data.shard_records == 0 && file.bytes <= compressed(kWholeFileMax)) return {};
+  if (job.data.shard_records == 0 && shares == 0 && file.bytes <= compressed(kWholeFileMax))
+    return {};
   DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, file.path));
-  const uint64_t wanted = job.data.shard_records > 0
+  const uint64_t wanted = shares > 0 ? divide_up(file.bytes, shares)
+                          : job.data.shard_records > 0
                               ? job.data.shard_records * record
                               : std::max(kBatchesPerShardMin * job.train.part_records() * record,
                                          compressed(kFilePiece));
@@ -357,6 +458,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   } else {
     const plan::ShardMap shards = data::map_shards(out.job, out.train_files, ranges);
     DP_TRY_VOID(check_mix(shards));
+    if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_shares(out, *graph, shards));
     out.shards = shards.open_piece() > 0 ? 0 : shards.count();
   }
   out.fingerprint = fingerprint_of(out.train_files);

@@ -302,7 +302,8 @@ ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
   config.eval_files = plan.eval_files;
   config.shard_bytes = plan.shard_bytes;
   config.streams = plan.streams;
-  config.joining = data::joining_of(plan.job.data, plan.train_files);
+  config.joining = data::joining_of(plan.job.data, plan.train_files, plan.job.train.shares());
+  config.share_batches = divide_up(plan.share_records, plan.job.train.batch_size);
   config.ps_cores_expected = options.ps_cores;
   config.workers_expected = options.workers;
   config.heartbeat_ns = 250 * kMillisecond;  // determines how often the live line changes

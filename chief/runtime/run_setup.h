@@ -37,7 +37,8 @@ struct RunPlan {
   plan::StreamSpec streams;  // streams of the training data
   uint64_t plan_hash = 0;
   uint64_t fingerprint = 0;
-  uint32_t shards = 0;  // 0: known only after reading (FileInfo::is_open())
+  uint32_t shards = 0;         // 0: known only after reading (FileInfo::is_open())
+  uint64_t share_records = 0;  // of the longest share of an epoch (TrainSpec::shares()); estimated
   /// Returns the bytes of all training files, as far as known.
   uint64_t train_bytes() const;
 };
@@ -75,8 +76,10 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir);
 
 /// Chooses the bytes of one shard: about 64 shards per data set (16 if `data.program` is set), but
 /// at least 4 and at most 64 batches. Very large data have larger shards, up to 256 MiB, to limit
-/// their number. `data.shard_records` takes precedence. Batches are converted to bytes by the mean
-/// record of the first file. The result does not depend on the number of workers.
+/// their number. `data.shard_records` takes precedence. If each replica trains its share of an
+/// epoch alone: about 16 ranges for each share, or `data.interleave.cycle`. Batches are converted
+/// to bytes by the mean record of the first file. The result does not depend on the number of
+/// workers.
 Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
                                     const std::vector<plan::FileInfo>& files);
 

@@ -350,8 +350,8 @@ struct TrainSpec {
   std::optional<uint64_t> replicas;
   // Replicas that a step may leave out, because their batches come late. 0 in modes without steps.
   uint32_t backups = 0;
-  // Batches that a replica trains alone in a round. Only in modes that have the key; then it is
-  // set.
+  // Batches that a replica trains alone in a round, or kSyncEveryEpoch. Only in modes that have the
+  // key; then it is set.
   std::optional<uint64_t> sync_every;
   // Replicas whose changes of a row are averaged at the end of a round: "all", or "touched": those
   // that have trained a batch with the row.
@@ -368,7 +368,18 @@ struct TrainSpec {
   bool operator==(const TrainSpec&) const = default;
   /// Returns the number of records of a part: of a batch, or of all batches of a replica's round. A
   /// part has one batch id.
-  uint32_t part_records() const { return uint32_t(batch_size * sync_every.value_or(1)); }
+  uint32_t part_records() const { return uint32_t(batch_size * round_batches()); }
+  /// Returns true if a round of a replica is its share of an epoch.
+  bool whole_epochs() const { return sync_every == kSyncEveryEpoch; }
+  /// Returns the number of batches of a part. If it is a share of an epoch: the most that it may
+  /// have.
+  uint64_t round_batches() const {
+    return whole_epochs() ? kBatchSizeMax / batch_size : sync_every.value_or(1);
+  }
+  /// Returns the number of records that an evaluation or a prediction computes at once.
+  uint32_t eval_records() const { return whole_epochs() ? batch_size : part_records(); }
+  /// Returns how many shards an epoch is divided into, one per replica; 0: not by replicas.
+  uint32_t shares() const { return whole_epochs() ? uint32_t(replicas.value_or(1)) : 0; }
 };
 
 /// Ends training when the evaluation loss stops improving.

@@ -73,8 +73,8 @@ class Printer {
                                 : "\"epoch\"");
   }
   void optional_number(const char* name, const std::optional<uint64_t>& value, double /*max*/,
-                       std::initializer_list<const char*> /*unavailable*/ = {}) {
-    if (value) add(name, str(*value));
+                       const char* zero = nullptr) {
+    if (value) add(name, zero != nullptr && *value == 0 ? toml_quoted(zero) : str(*value));
   }
   void reals(const char* name, const std::vector<double>& value) {
     if (!value.empty()) add(name, list_text(value, [](double real) { return real_text(real); }));

@@ -152,15 +152,20 @@ class Reader : private TableReader {
     if (node != nullptr && read_real(*node, name, read)) value = read;
   }
 
-  /// `unavailable`: words that are known but not implemented.
+  /// `zero`: how 0 is written; null: as a number.
   void optional_number(const char* name, std::optional<uint64_t>& value, double max,
-                       std::initializer_list<const char*> unavailable = {}) {
+                       const char* zero = nullptr) {
     uint64_t read = 0;
     const TomlNode* node = take(name);
-    if (node != nullptr && node->kind == Kind::kString &&
-        std::ranges::find(unavailable, node->text) != unavailable.end())
-      return not_available(*node, name, toml_quoted(node->text), {"a number of batches"});
-    if (node != nullptr && read_number(*node, name, read, 0, max)) value = read;
+    if (node == nullptr) return;
+    const bool word = zero != nullptr && loosened(*node).kind == Kind::kString;
+    if (word && node->text == zero) {
+      value = 0;
+    } else if (word) {
+      bad_value(*node, name, toml_quoted(node->text), str("a number, or \"", zero, "\""));
+    } else if (read_number(*node, name, read, zero == nullptr ? 0 : 1, max)) {
+      value = read;
+    }
   }
 
   /// Returns the list, or nothing if the job has none or, after an error, if it is not a list.

@@ -324,7 +324,7 @@ void visit_train(V& v, T& t) {
   }
   v.optional_number("replicas", t.replicas, kReplicasMax);
   if (V::kReads || t.backups > 0) v.number("backups", t.backups, 0, kReplicasMax);
-  v.optional_number("sync_every", t.sync_every, kSyncEveryMax, {"epoch"});
+  v.optional_number("sync_every", t.sync_every, kSyncEveryMax, "epoch");
   if constexpr (V::kReads) {
     if (traits_of(t.mode).has_rounds && !t.sync_every) t.sync_every = kSyncEveryDefault;
   }

@@ -37,6 +37,7 @@ constexpr uint64_t kStalenessDefault = 8;  // batches
 constexpr uint32_t kReplicasMax = 256;
 constexpr uint64_t kSyncEveryDefault = 16;  // batches
 constexpr uint64_t kSyncEveryMax = 1 << 20;
+constexpr uint64_t kSyncEveryEpoch = 0;  // a replica's share of the epoch
 // Parts of a synchronous step that one ps core may keep until the step is applied.
 constexpr uint64_t kStepBytesMax = 4 * kGiB;
 

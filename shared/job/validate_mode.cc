@@ -76,9 +76,15 @@ Result<void> check_rounds(const Job& job) {
   const TrainSpec& train = job.train;
   if (!train.sync_every) return {};
   const std::string mode = str("mode \"", traits_of(train.mode).name, "\"");
-  if (*train.sync_every == 0) {
-    return wrong("a replica trains at least one batch in a round", "train.sync_every",
-                 "set it to 1 or more");
+  if (train.whole_epochs() && job.data.shard_records > 0) {
+    return wrong(
+        str("sync_every = \"epoch\" divides the data into one shard for each replica, but ",
+            "`shard_records` is ", job.data.shard_records),
+        "data.shard_records", "leave it out, or set train.sync_every to a number of batches");
+  }
+  if (train.whole_epochs() && job.data.source.is_mix()) {
+    return wrong("sync_every = \"epoch\" does not support sources with weights", "train.sync_every",
+                 "set a number of batches, or list the paths without `weight`");
   }
   if (*train.sync_every * train.batch_size > kBatchSizeMax) {
     return wrong(str("a round of ", *train.sync_every, " batches of ", train.batch_size,

@@ -59,9 +59,9 @@ Result<void> check_grouping(const Job& job) {
   // The records of a batch travel in one message.
   const uint64_t floats = 2 + 2 * uint64_t(job.model.outputs.size());
   const uint64_t most = kGroupFloatsMax / floats;
-  if (job.train.part_records() <= most) return {};
+  if (job.train.eval_records() <= most) return {};
   return wrong(str("with eval.group_by a batch may have at most ", most, " records, but it has ",
-                   job.train.part_records()),
+                   job.train.eval_records()),
                "train.batch_size", "lower it, or remove eval.group_by");
 }
 

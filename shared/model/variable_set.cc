@@ -116,7 +116,8 @@ void VariableSet::finish(Program& program) const {
   }
   if (job_.train.sync_every) {
     program.local = {.batch_size = job_.train.batch_size,
-                     .steps = uint32_t(*job_.train.sync_every),
+                     .steps = uint32_t(job_.train.round_batches()),
+                     .whole_epochs = job_.train.whole_epochs(),
                      .optimizers = {}};
     for (const TableSpec& table : program.tables) {
       for (const VariableSpec& variable : table.table_variables)

@@ -143,16 +143,29 @@ ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, uint32_t cycle
     : ranges_(std::move(ranges)), seed_(seed), cycle_(cycle) {
   DP_CHECK(cycle > 0);
   count_ = uint32_t(ranges_.size());
-  if (cycle == 1) return;
+  if (cycle > 1) join();
+}
+
+/// Forms the shards of each stream, which have several ranges.
+void ShardMap::join() {
   for (uint32_t i = 0; i < ranges_.size(); ++i) {
     if (ranges_[i].stream >= streams_.size()) streams_.resize(ranges_[i].stream + 1);
     streams_[ranges_[i].stream].ranges.push_back(i);
   }
   count_ = 0;
   for (Stream& stream : streams_) {
+    const auto ranges = uint32_t(stream.ranges.size());
     stream.first_shard = count_;
-    count_ += uint32_t((stream.ranges.size() + cycle - 1) / cycle);
+    stream.shards = shares_ > 0 ? std::min(shares_, ranges) : uint32_t(divide_up(ranges, cycle_));
+    count_ += stream.shards;
   }
+}
+
+/// Returns the first position in the stream's order that its shard `shard` takes.
+uint32_t ShardMap::stream_begin(const Stream& stream, uint32_t shard) const {
+  const uint64_t ranges = stream.ranges.size();
+  return uint32_t(shares_ > 0 ? shard * ranges / stream.shards
+                              : std::min<uint64_t>(uint64_t{shard} * cycle_, ranges));
 }
 
 namespace {
@@ -182,7 +195,9 @@ std::vector<ShardRange> cut_held_out(const std::vector<FileInfo>& files, const S
 }
 
 ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const ShardRecipe& joining)
-    : ShardMap(std::move(ranges), seed, joining.cycle) {
+    : ShardMap(std::move(ranges), seed, joining.shares > 0 ? 1 : joining.cycle) {
+  shares_ = joining.shares;
+  if (shares_ > 0) join();
   in_order_ = joining.in_order;
   open_piece_ = joining.open_piece;
   if (open_piece_ > 0) {
@@ -283,7 +298,7 @@ std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const
     }
     return indexes;
   }
-  if (cycle_ == 1) return {shard};
+  if (!joins()) return {shard};
   const auto behind =
       std::upper_bound(streams_.begin(), streams_.end(), shard,
                        [](uint32_t s, const Stream& t) { return s < t.first_shard; });
@@ -291,9 +306,9 @@ std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const
   const Stream& stream = *std::prev(behind);
   const auto count = uint32_t(stream.ranges.size());
   const Permutation order(stream_seed(seed_, size_t(&stream - streams_.data())), epoch, count);
-  const uint32_t begin = (shard - stream.first_shard) * cycle_;
+  const uint32_t number = shard - stream.first_shard;
   std::vector<uint32_t> indexes;
-  for (uint32_t i = begin; i < std::min(begin + cycle_, count); ++i)
+  for (uint32_t i = stream_begin(stream, number); i < stream_begin(stream, number + 1); ++i)
     indexes.push_back(stream.ranges[order.forward(i)]);
   return indexes;
 }
@@ -324,13 +339,16 @@ uint32_t ShardMap::place_of(uint32_t epoch, uint32_t range) const {
     while (at >= mixed_begin(part, shard + 1)) ++shard;
     return place_of_shard(epoch, shard);
   }
-  if (cycle_ == 1) return place_of_shard(epoch, range);
+  if (!joins()) return place_of_shard(epoch, range);
   const size_t number = ranges_[range].stream;
   const Stream& stream = streams_[number];
   const auto at = std::lower_bound(stream.ranges.begin(), stream.ranges.end(), range);
   const Permutation order(stream_seed(seed_, number), epoch, uint32_t(stream.ranges.size()));
   const uint32_t place = order.backward(uint32_t(at - stream.ranges.begin()));
-  return place_of_shard(epoch, stream.first_shard + place / cycle_);
+  uint32_t shard = shares_ > 0 ? uint32_t(uint64_t{place} * stream.shards / stream.ranges.size())
+                               : place / cycle_;
+  while (place >= stream_begin(stream, shard + 1)) ++shard;
+  return place_of_shard(epoch, stream.first_shard + shard);
 }
 
 std::string text_of(const std::vector<ShardRange>& ranges, const std::vector<FileInfo>& files) {

@@ -106,9 +106,12 @@ struct MixPart {
 };
 
 /// How ranges are combined into shards, and the order of these. A shard is one range (cycle = 1),
-/// `cycle` ranges, or, in a mix, ranges of all its parts.
+/// `cycle` ranges, a share of a stream's ranges, or, in a mix, ranges of all its parts.
 struct ShardRecipe {
   uint32_t cycle = 1;
+  // If above 0: each stream has so many shards, between which its ranges are divided evenly, in
+  // place of `cycle`. A stream with fewer ranges has one shard per range.
+  uint32_t shares = 0;
   std::vector<MixPart> mix = {};
   bool in_order = false;    // the ranges are those of a stream, which is read from its start
   uint64_t open_piece = 0;  // records of each piece, if the stream is_open(); else 0
@@ -134,6 +137,7 @@ std::vector<ShardRange> cut_held_out(const std::vector<FileInfo>& files, const S
 /// - With a cycle, the ranges of a stream have a seeded order in each epoch, and each shard takes
 ///   the next `cycle` of them (the last shard takes the rest). So a shard has records from many
 ///   places of the data set.
+/// - With shares, a shard takes an equal part of them, also in a seeded order.
 /// - In a mix, each shard takes ranges of every part in proportion to its weight, until the ranges
 ///   of some part are exhausted. The remaining ranges of the other parts are unread in this epoch.
 class ShardMap {
@@ -148,7 +152,7 @@ class ShardMap {
   uint32_t count() const { return count_; }
   /// Returns the number of records of each piece of an open stream, else 0.
   uint64_t open_piece() const { return open_piece_; }
-  bool joins() const { return cycle_ > 1 || mixes(); }
+  bool joins() const { return cycle_ > 1 || shares_ > 0 || mixes(); }
   bool mixes() const { return !mix_.empty(); }
   const std::vector<ShardRange>& ranges() const { return ranges_; }
   /// Returns the indexes of the ranges of the shard at position `place` of the epoch's order, in
@@ -170,7 +174,10 @@ class ShardMap {
   struct Stream {
     std::vector<uint32_t> ranges;
     uint32_t first_shard = 0;
+    uint32_t shards = 0;
   };
+  void join();
+  uint32_t stream_begin(const Stream& stream, uint32_t shard) const;
   void mix(const std::vector<MixPart>& parts);
   struct Mixed {
     uint32_t first_range = 0, ranges = 0;
@@ -188,6 +195,7 @@ class ShardMap {
   bool in_order_ = false;
   uint64_t open_piece_ = 0;
   uint32_t cycle_ = 1;
+  uint32_t shares_ = 0;
   uint32_t count_ = 0;
   std::vector<Stream> streams_;  // only if shards have several ranges
 };

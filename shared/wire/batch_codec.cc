@@ -216,7 +216,9 @@ Result<Bytes> encode_batch(const Batch& batch) {
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("a batch of ", bytes, " bytes is too large to be sent (",
                              kBatchBytesMax, " at most)"),
-                 .hint = "lower train.batch_size"};
+                 .hint =
+                     "lower train.batch_size (in local training train.sync_every), or set "
+                     "cluster.input_workers = 0"};
   }
   std::vector<uint8_t> out(bytes);
   Writer writer(out.data());

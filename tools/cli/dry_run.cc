@@ -41,13 +41,21 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
       data::sharding_text(plan.job.data, plan.train_files, plan.job.train.replicas).c_str());
   const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
   const InterleaveSpec& interleave = plan.job.data.interleave;
-  if (interleave.cycle > 1) {
+  const uint64_t shares = plan.job.train.shares();
+  const bool joined = shares > 0 ? ranges.size() > plan.shards : interleave.cycle > 1;
+  if (shares > 0) {
+    std::fprintf(out,
+                 "# A shard is a replica's share of an epoch, which it trains alone: about %s "
+                 "records%s\n",
+                 grouped(plan.share_records).c_str(),
+                 joined ? " from several of these ranges" : "");
+  } else if (interleave.cycle > 1) {
     std::fprintf(out, "# A shard joins %u of these ranges and takes %u records of each in turn\n",
                  interleave.cycle, interleave.block);
   }
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < std::min(kShown, ranges.size()); ++i) {
-    std::fprintf(out, "#   %s %zu: %s [%llu, %llu)", interleave.cycle > 1 ? "range" : "shard", i,
+    std::fprintf(out, "#   %s %zu: %s [%llu, %llu)", joined ? "range" : "shard", i,
                  plan.train_files[ranges[i].file].path.c_str(),
                  static_cast<unsigned long long>(ranges[i].begin),
                  static_cast<unsigned long long>(ranges[i].end));

@@ -106,6 +106,7 @@ std::string size_flags(const sim::JobSize& size) {
   if (size.replicas != usual.replicas) flags += str(" --replicas ", size.replicas);
   if (size.backups != usual.backups) flags += str(" --backups ", size.backups);
   if (size.sync_every != usual.sync_every) flags += str(" --sync-every ", size.sync_every);
+  if (size.whole_epochs) flags += " --whole-epochs";
   if (size.touched) flags += " --touched";
   if (size.mixed) flags += " --mixed";
   return flags;
@@ -434,8 +435,11 @@ void add_built_in_flags(CLI::App& verb, SimFlags& flags) {
   verb.add_option("--sync-every", flags.size.sync_every,
                   "Number of batches that a replica trains alone (0: synchronous steps)")
       ->check(CLI::Range(0, 1024));
-  verb.add_flag("--touched", flags.size.touched,
-                "With --sync-every: average a row over the replicas that have touched it");
+  verb.add_flag("--whole-epochs", flags.size.whole_epochs,
+                "Let each replica train its share of an epoch alone");
+  verb.add_flag(
+      "--touched", flags.size.touched,
+      "With --sync-every or --whole-epochs: average a row over the replicas that have touched it");
   verb.add_flag("--mixed", flags.size.mixed,
                 "Give the counter a bias, which is trained in steps, and apply its weights on "
                 "arrival");

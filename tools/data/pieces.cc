@@ -29,7 +29,7 @@ Result<CutData> cut_data(const DataSet& set, Numbers numbers) {
   DP_TRY_VOID(data::find_cuts(cut.data, source, cut.shard_bytes, cut.files));
   DP_TRY_VOID(chief::cut_compressed(set.job, cut.files));
   cut.streams = data::stream_spec(cut.data);
-  cut.joining = data::joining_of(cut.data, cut.files);
+  cut.joining = data::joining_of(cut.data, cut.files, set.job.train.shares());
   DP_TRY_VOID(plan::check_ranges(cut.files, cut.shard_bytes, cut.streams));
   const bool leaves_out = source.skip > 0 || source.take > 0;
   if (leaves_out || (numbers == Numbers::kOfAll && data::chooses_by_number(source, cut.streams))) {

@@ -31,9 +31,10 @@ constexpr const char* kFolder = "/tmp/downpour-sim-0";
 std::string mode_with_replicas(const JobSize& size) {
   if (size.replicas == 0) return "";
   if (size.mixed) return str("mode = \"mixed\"\nreplicas = ", size.replicas, "\n");
-  if (size.sync_every == 0)
+  if (size.sync_every == 0 && !size.whole_epochs)
     return str("mode = \"sync\"\nreplicas = ", size.replicas, "\nbackups = ", size.backups, "\n");
-  return str("mode = \"local\"\nreplicas = ", size.replicas, "\nsync_every = ", size.sync_every,
+  return str("mode = \"local\"\nreplicas = ", size.replicas,
+             "\nsync_every = ", size.whole_epochs ? "\"epoch\"" : str(size.sync_every),
              size.touched ? "\naverage = \"touched\"" : "",
              "\nouter = { type = \"momentum\", learning_rate = 0.5, momentum = 0.75 }\n");
 }
@@ -43,7 +44,8 @@ std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::strin
       "name = \"", own.name, "\"\npartitions = ", size.partitions, "\nrun_dir = \"", kFolder,
       "/run\"\n[data]\nsource = ", sources, "\nformat = \"", own.format, "\"\nsharding = \"",
       size.sharding, "\"\n", size.sharding == "auto" || size.replicas > 0 ? "" : "streams = 3\n",
-      "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
+      size.whole_epochs ? "" : str("shard_records = ", size.batches * size.records, "\n"),
+      "interleave = { cycle = ", size.cycle,
       " }\nshuffle = ", size.window > 0 ? str(size.window) : "\"shard\"", "\n", own.model,
       "[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
       "\nreduction = \"sum\"\n",

@@ -30,6 +30,7 @@ struct JobSize {
   uint32_t replicas = 0;          // of mode "sync"; 0: another mode
   uint32_t backups = 0;           // replicas that a step may leave out
   uint32_t sync_every = 0;        // of mode "local", which needs replicas; 0: another mode
+  bool whole_epochs = false;      // mode "local", in which a replica trains its share of an epoch
   bool touched = false;           // of mode "local": the mean of the replicas that have the row
   uint64_t global_norm = 0;       // limit of the norm of a step's gradients; 0: none
   bool mixed = false;             // mode "mixed", which needs replicas; the counter has a bias then

@@ -32,16 +32,18 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
   readers.train_shards =
       data::map_shards(job, welcome.train_files,
                        plan::cut_streams(welcome.train_files, welcome.shard_bytes, streams));
+  data::ReadPlan evaluated = *readers.train;
+  evaluated.batch_size = job.train.eval_records();
   readers.eval_held_out = welcome.eval_files.empty() && job.eval.holdout > 0;
   if (readers.eval_held_out || welcome.eval_files.empty()) {
-    auto all = std::make_shared<data::ReadPlan>(*readers.train);
+    auto all = std::make_shared<data::ReadPlan>(std::move(evaluated));
     all->batches_max = 0;
     all->training = false;
     readers.eval = all;
     readers.eval_ranges = plan::cut_held_out(welcome.train_files, data::joining_of(job.data, {}),
                                              welcome.shard_bytes);
   } else {
-    readers.eval = data::for_evaluation(*readers.train, job.eval.source, welcome.eval_files);
+    readers.eval = data::for_evaluation(evaluated, job.eval.source, welcome.eval_files);
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, eval_bytes);
   }
   readers.predict = data::for_prediction(*readers.eval, job.model.outputs);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/check.h"
+#include "shared/base/sizes.h"
 #include "shared/metrics/merge_outputs.h"
 #include "shared/optim/schedule.h"
 
@@ -17,7 +18,10 @@ void LocalRound::train(const model::Graph& graph, const Batch& all, Place place,
   metrics.clear();
   model::BatchMetrics of_batch;
   std::vector<model::VariableView> views(copies_.size());
-  const uint64_t steps_before = (std::max<uint64_t>(place.round, 1) - 1) * local.steps;
+  // Of earlier shares of an epoch, a replica knows only that they have about as many batches.
+  const uint64_t steps_of_round =
+      local.whole_epochs ? divide_up(all.records, local.batch_size) : local.steps;
+  const uint64_t steps_before = (std::max<uint64_t>(place.round, 1) - 1) * steps_of_round;
   for (uint32_t k = 0, first = 0; first < all.records; ++k, first += local.batch_size) {
     const uint32_t end = std::min(all.records, first + local.batch_size);
     const BatchId id{all.id.epoch, all.id.shard, all.id.batch * local.steps + k};

@@ -300,6 +300,13 @@ void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
                       .add("gaps", account.gaps);
   if (partial) line.add("left", left_text(outcome.lacking));
   turn.log(line);
+  if (config_.job.train.whole_epochs() && counts->batches > account.shards) {
+    turn.notice(
+        NoticeLevel::kWarning,
+        str("epoch ", epoch + 1, " had a second local round, because a replica's share has ",
+            "more than ", config_.job.train.part_records(),
+            " records: raise train.replicas, or set train.sync_every to a number"));
+  }
   history_.add(account, partial);
   turn.emit(EpochDone{std::move(account), report_.take_observed()});
   if (ending_

@@ -33,7 +33,9 @@ StepCommits::StepCommits(const ChiefConfig& config)
       backups_(config.job.train.backups),
       grouped_(traits_of(config.job.train.mode).has_groups),
       stall_ns_(std::max(config.lease_stall_ns,
-                         kBatchStallNs * int64_t(config.job.train.sync_every.value_or(0)))),
+                         kBatchStallNs * int64_t(config.job.train.whole_epochs()
+                                                     ? config.share_batches
+                                                     : config.job.train.sync_every.value_or(0)))),
       left_out_(replicas_),
       expect_{.version = uint64_t{config.term} << 32, .parts = {}},
       outbox_(config.resend_ns),

@@ -79,6 +79,7 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   if (data.quoted_newlines) hash.add("quoted_newlines", true);
   if (data.interleave.cycle > 1)
     hash.add("cycle", data.interleave.cycle).add("block", data.interleave.block);
+  if (plan.shares > 0) hash.add("shares", plan.shares);
   if (plan.batches_max > 0) hash.add("batches_max", plan.batches_max);
   hash.add("delimiter", data.delimiter).add("trim", data.trim).add("shuffle", data.shuffle);
   for (const std::string& text : data.columns) hash.add("column", text);

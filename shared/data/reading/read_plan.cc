@@ -48,6 +48,7 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   plan->replicas = job.train.replicas.value_or(1);
   plan->holdout = holdout;
   plan->skips_unknown_labels = job.eval.unknown_labels == "skip";
+  plan->shares = joining_of(job.data, files, job.train.shares()).shares;
   plan->files = std::move(files);
   for (size_t o = 0; o < job.model.outputs.size(); ++o) {
     const OutputSpec& output = job.model.outputs[o];
@@ -80,10 +81,13 @@ bool has_streamed(const std::vector<plan::FileInfo>& files) {
 
 }  // namespace
 
-plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files,
+                             uint32_t shares) {
   const bool stream = is_stream(data.source) || has_streamed(files);
   plan::ShardRecipe joining{.cycle = data.interleave.cycle,
                             .in_order = stream && data.sharding == Sharding::kAuto};
+  // Each stream belongs to one replica. Without streams, a shard does.
+  if (!joining.in_order) joining.shares = data.sharding == Sharding::kAuto ? shares : shares > 0;
   if (!files.empty() && files.front().is_open()) joining.open_piece = files.front().cuts.front();
   if (!data.source.is_mix()) return joining;
   for (const SourcePart& part : data.source.parts)
@@ -125,7 +129,7 @@ Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>
 
 plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
                           std::vector<plan::ShardRange> ranges) {
-  return {std::move(ranges), job.seed, joining_of(job.data, files)};
+  return {std::move(ranges), job.seed, joining_of(job.data, files, job.train.shares())};
 }
 
 plan::StreamSpec stream_spec(const DataSpec& data) {

@@ -61,6 +61,7 @@ struct ReadPlan : FieldContext {
   // 0: the shard ends with its records.
   uint64_t batches_max = 0;
   uint64_t replicas = 1;  // that take a batch each in one step; for programs only
+  uint32_t shares = 0;    // plan::ShardRecipe::shares
   double holdout = 0;     // share of the training records that only evaluations read
   SourceSpec source;      // which records of the files belong to the data set
   std::string base_dir;   // working directory of the job's programs
@@ -127,8 +128,11 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
 
 /// Returns how the ranges of the training data are joined into shards. `files` must come from
 /// find_cuts() and cut_program(), because only these decide whether a file is cut into pieces. For
-/// a mix, note_parts() must have stored in `data` how many files each part has.
-plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
+/// a mix, note_parts() must have stored in `data` how many files each part has. `shares`:
+/// TrainSpec::shares(), 0 for data that are only evaluated. The pieces of a sequential source are
+/// not joined; the caller must cut as many as there are shares.
+plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files,
+                             uint32_t shares = 0);
 /// Checks that every element of `files` is a program if the source is one, and a file otherwise. A
 /// process that receives `files` in a message must call this function before it reads them. Error:
 /// kMalformed.

@@ -165,7 +165,7 @@ uint64_t RecordFlow::progress(size_t count) const {
 }
 
 void RecordFlow::extent(uint64_t& first_offset, uint64_t& end_offset) const {
-  if (ranges_.size() == 1 && plan_.data.interleave.cycle == 1) {
+  if (ranges_.size() == 1 && plan_.data.interleave.cycle == 1 && plan_.shares == 0) {
     first_offset = ranges_[0].open.source->first_offset();
     end_offset = ranges_[0].open.source->end_offset();
     return;

@@ -278,7 +278,8 @@ Result<void> RecordStream::append(StreamBlock& block, size_t count) {
   if (block.bytes <= kBlockBytesMax) return {};
   return failed(
       str("a shard of the stream needs more than ", kBlockBytesMax / kMiB, " MiB of memory"),
-      "choose smaller shards with data.shard_records: a shard stays in memory until it is read");
+      "choose smaller shards with data.shard_records (with train.sync_every = \"epoch\": more "
+      "train.replicas): a shard stays in memory until it is read");
 }
 
 /// Returns the most advanced run that can still return the range, or a new run if there is none.

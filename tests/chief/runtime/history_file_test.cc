@@ -73,6 +73,9 @@ TEST_CASE("the schedule counts the steps of the mode", "[chief][history]") {
   job.train.mode = TrainMode::kLocal;
   job.train.sync_every = 4;
   CHECK(rate() == rate_of_step(28));  // seven rounds of four batches
+  job.train.sync_every = kSyncEveryEpoch;
+  job.train.batch_size = 3;
+  CHECK(rate() == rate_of_step(7 * 4));  // seven rounds of 10 records, in batches of three
 }
 
 TEST_CASE("a line of a job with replicas also has the steps of all replicas", "[chief][history]") {

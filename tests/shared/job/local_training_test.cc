@@ -43,6 +43,49 @@ TEST_CASE("rounds of replicas that train alone are read, printed and frozen", "[
   CHECK(mode[0].for_the_run);
 }
 
+TEST_CASE("a round may be a replica's share of an epoch", "[job]") {
+  const std::string local = "train.mode = \"local\"\ntrain.replicas = 4\n";
+  const Job job = test::loaded(
+      test::small_job(local + "train.sync_every = \"epoch\"\ntrain.batch_size = 300\n"));
+  CHECK(job.train.whole_epochs());
+  CHECK(job.train.shares() == 4);
+  CHECK(job.train.part_records() == 1'048'500);  // the most batches of 300 in 1,048,576 records
+  CHECK(job.train.eval_records() == 300);
+  CHECK(job_to_toml(job).find("sync_every = \"epoch\"") != std::string::npos);
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(again->train == job.train);
+
+  const Job number = test::loaded(test::small_job(local + "train.sync_every = 7\n"));
+  CHECK_FALSE(number.train.whole_epochs());
+  CHECK(number.train.shares() == 0);
+  CHECK(number.train.eval_records() == 7 * number.train.batch_size);
+  CHECK(test::loaded(test::small_job()).train.shares() == 0);
+  Job other = job;
+  other.train.sync_every = 7;
+  CHECK(frozen_differences(job, other, false).empty());
+  const auto inside = frozen_differences(job, other, true);
+  REQUIRE(inside.size() == 1);
+  CHECK(inside[0].was == "\"epoch\"");
+  CHECK(inside[0].now == "7");
+}
+
+TEST_CASE("a job whose epochs can't be divided into one shard per replica is refused", "[job]") {
+  const std::string epochs = "train.mode = \"local\"\ntrain.sync_every = \"epoch\"\n";
+  const auto error = [&](const std::string& lines) {
+    return test::error_of(test::small_job(epochs + lines));
+  };
+  const Error shards = error("data.shard_records = 500\n");
+  CHECK(shards.what.find("one shard for each replica, but `shard_records` is 500") !=
+        std::string::npos);
+  CHECK(shards.hint == "leave it out, or set train.sync_every to a number of batches");
+  CHECK(error("train.drop_remainder = true\n").what.find("all batches") != std::string::npos);
+  CHECK(test::error_of(test::small_job("train.sync_every = \"epoch\"\n")).what ==
+        "mode \"async\" has no rounds of replicas that train alone");
+  CHECK(test::error_of(test::small_job("train.mode = \"local\"\ntrain.sync_every = \"epochs\"\n"))
+            .hint == "a number, or \"epoch\"");
+}
+
 TEST_CASE("a job with rounds is refused if a part of it would not do what it says", "[job]") {
   const auto error = [](const std::string& lines) {
     return test::error_of(test::small_job("train.mode = \"local\"\ntrain.replicas = 2\n" + lines));

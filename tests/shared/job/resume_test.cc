@@ -118,7 +118,7 @@ class KeyCollector {
     text(name, value);
   }
   void optional_number(const char* name, std::optional<uint64_t>& value, double /*max*/,
-                       std::initializer_list<const char*> /*unavailable*/ = {}) {
+                       const char* /*zero*/ = nullptr) {
     text(name, value);
   }
   template <typename T>

@@ -40,20 +40,6 @@ eval      = { holdout = 0.05, every = "5m" }
 cluster   = { ps = 2, workers = 2 }
 )toml",
      "eval.every"},
-    {R"toml(# 11 model averaging
-# Replicas train alone for sync_every steps. Then each continues from the mean of their variables,
-# weighted by records.
-data.source   = "shard-*.tfrecord"
-data.sharding = "file"
-data.fields   = { x = { type = "float32", shape = [128] }, label = { type = "int64" } }
-model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
-# sync_every also takes a number of steps.
-train     = { epochs = 3, batch_size = 32, mode = "local", replicas = 4, sync_every = "epoch" }
-# If runs train separately (name = "part-${SHARD_ID}", source = "shard-${SHARD_ID}.tfrecord"),
-# `downpour average runs/part-*` merges their models. It keeps a row that only one model has, and
-# does not average slots.
-)toml",
-     "train.sync_every"},
     {R"toml(# 12 tomorrow's data on yesterday's model, and long runs
 name      = "ctr-${DAY}"
 data.source      = "clicks/${DAY}/*.tsv"
@@ -113,6 +99,27 @@ train     = { epochs = 5, batch_size = 32, drop_remainder = true }
   REQUIRE(loaded);
   CHECK(loaded->job.data.interleave == InterleaveSpec{.cycle = 8, .block = 16});
   CHECK(loaded->job.train.drop_remainder);
+}
+
+TEST_CASE("reference job 11 reads as written, with the replicas that train whole epochs alone",
+          "[job][reference]") {
+  const auto loaded = test::load_text(
+      R"toml(# 11 model averaging
+# Replicas train alone for sync_every steps. Then each continues from the mean of their variables,
+# weighted by records.
+data.source   = "shard-*.tfrecord"
+data.sharding = "file"
+data.fields   = { x = { type = "float32", shape = [128] }, label = { type = "int64" } }
+model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
+# sync_every also takes a number of steps.
+train     = { epochs = 3, batch_size = 32, mode = "local", replicas = 4, sync_every = "epoch" }
+# If runs train separately (name = "part-${SHARD_ID}", source = "shard-${SHARD_ID}.tfrecord"),
+# `downpour average runs/part-*` merges their models. It keeps a row that only one model has, and
+# does not average slots.
+)toml");
+  REQUIRE(loaded);
+  CHECK(loaded->job.train.whole_epochs());
+  CHECK(loaded->job.train.shares() == 4);
 }
 
 TEST_CASE("reference job 08 reads as written, with the mode that limits the staleness",

@@ -273,6 +273,49 @@ TEST_CASE("every range is in exactly one shard of each epoch, and place_of finds
   }
 }
 
+TEST_CASE("shares divide the ranges of each stream evenly, other ones in each epoch", "[plan]") {
+  const auto map_of = [](std::vector<uint32_t> ranges_of_stream, uint32_t shares) {
+    std::vector<ShardRange> ranges;
+    for (uint32_t stream = 0; stream < ranges_of_stream.size(); ++stream) {
+      for (uint32_t i = 0; i < ranges_of_stream[stream]; ++i)
+        ranges.push_back({.begin = ranges.size(), .end = ranges.size() + 1, .stream = stream});
+    }
+    return ShardMap(std::move(ranges), 7, ShardRecipe{.cycle = 3, .shares = shares});
+  };
+  for (const auto& [ranges, shares, count] : {std::tuple(std::vector{64U}, 4U, 4U),
+                                              {{66U}, 4U, 4U},
+                                              {{5U}, 4U, 4U},
+                                              {{4U}, 4U, 4U},
+                                              {{3U}, 4U, 3U},
+                                              {{257U}, 256U, 256U},
+                                              {{1U}, 1U, 1U},
+                                              {{16U, 5U, 1U}, 1U, 3U},
+                                              {{9U, 0U, 7U}, 2U, 4U}}) {
+    CAPTURE(ranges, shares);
+    const ShardMap shards = map_of(ranges, shares);
+    REQUIRE(shards.count() == count);
+    CHECK(shards.joins());
+    for (const uint32_t epoch : {0U, 1U}) {
+      std::vector<int> seen(shards.ranges().size());
+      for (uint32_t place = 0; place < count; ++place) {
+        const std::vector<uint32_t> indexes = shards.indexes_at(epoch, place);
+        REQUIRE_FALSE(indexes.empty());
+        const uint32_t stream = shards.ranges()[indexes[0]].stream;
+        const uint32_t least = ranges[stream] / shares;
+        CHECK((indexes.size() == least || indexes.size() == least + 1));
+        for (const uint32_t index : indexes) {
+          ++seen[index];
+          CHECK(shards.ranges()[index].stream == stream);
+          CHECK(shards.place_of(epoch, index) == place);
+        }
+      }
+      CHECK(std::ranges::all_of(seen, [](int n) { return n == 1; }));
+    }
+  }
+  const ShardMap shards = map_of({64}, 4);
+  CHECK(shards.indexes_at(0, 0) != shards.indexes_at(1, 0));
+}
+
 TEST_CASE("a cycle combines ranges from all over the data, different ones in each epoch",
           "[plan]") {
   const auto ranges = cut_shards({{.path = "a", .bytes = 6400}}, 10);

@@ -50,7 +50,7 @@ std::set<std::string> plans_of_mutants() {
 std::vector<Plan> all_plans() {
   std::vector<Plan> plans;
   for (const Profile& profile : profiles()) {
-    if (profile.model || profile.size.sync_every > 0) continue;
+    if (profile.model || profile.size.sync_every > 0 || profile.size.whole_epochs) continue;
     plans.push_back(
         {str("--profile ", profile.name), profile.name == "chaos" ? kChaosSeeds : kProfileSeeds});
   }

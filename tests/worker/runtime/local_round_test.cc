@@ -114,6 +114,24 @@ TEST_CASE("the schedule counts the batches of all rounds, and Adam those of the 
   CHECK(first[1][0] == Approx(-0.001));  // the first step of Adam is its rate
 }
 
+TEST_CASE("a replica that trains whole epochs counts each as long as the one that it trains",
+          "[worker]") {
+  OptimizerSpec optimizer = sgd(0.25F);
+  // The rate halves with every second step.
+  optimizer.schedule = {.type = ScheduleType::kStep, .decay_steps = 2, .decay_rate = 0.5F};
+  Job job = local_job(1, 0, optimizer);
+  REQUIRE(job.train.whole_epochs());
+  Replica replica(job);
+  const Batch one = records_of({1}, {1}, {{}}, 0);
+  CHECK(replica.train(one, {{}, {0.0F}}, {.round = 1})[1] == std::vector<float>{-0.5F});
+  CHECK(replica.train(one, {{}, {0.0F}}, {.round = 3})[1] == std::vector<float>{-0.25F});
+  // In a share of two batches, round 3 begins with step 5. With the rate 1/16, w is 1/8 and then
+  // 1/8 + 2/16 (1 - 1/8), times two records.
+  const Batch two = records_of({1, 1}, {1, 1}, {{}, {}}, 0);
+  const float w = 0.125F + 0.125F * 0.875F;
+  CHECK(replica.train(two, {{}, {0.0F}}, {.round = 3})[1] == std::vector<float>{-2 * w});
+}
+
 TEST_CASE("the result of a round does not depend on the threads or on the order of its keys",
           "[worker]") {
   Replica replica(local_job(3, 4, optimizer_defaults(OptimizerType::kAdam)));

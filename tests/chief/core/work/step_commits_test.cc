@@ -13,6 +13,7 @@ struct Job {
     config.job.train.replicas = 2;
     config.job.train.sync_every = sync_every;
     config.lease_stall_ns = 60 * kSecond;
+    config.share_batches = 70;
     table.split_among_replicas(2);
     commits.emplace(config);
     view.owners.resize(2);
@@ -149,8 +150,11 @@ TEST_CASE(
     "the replicas for which a step waits too long, a second per batch or 60 s, lose their leases",
     "[chief]") {
   constexpr int64_t kUptime = 40'000 * kSecond;
-  const auto batches = GENERATE(as<std::optional<uint64_t>>(), std::nullopt, 20, 90);
-  const int64_t limit = batches == 90U ? 90 * kSecond : 60 * kSecond;
+  const auto batches =
+      GENERATE(as<std::optional<uint64_t>>(), std::nullopt, 20, 90, kSyncEveryEpoch);
+  const int64_t limit = batches == 90U               ? 90 * kSecond
+                        : batches == kSyncEveryEpoch ? 70 * kSecond
+                                                     : 60 * kSecond;
   Job job(batches);
   TurnState state{.config = job.config,
                   .view = job.view,
