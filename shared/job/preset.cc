@@ -567,7 +567,11 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     options.bins = 16;
     if (facts.records_estimated <= kManyRecords / 20) set_up_small_table(job);
     if (facts.classes == 0) set_up_regression(job, facts);
-    if (facts.classes > 2) options.loss = "softmax_cross_entropy", options.classes = facts.classes;
+    if (facts.classes > 2) {
+      options.loss = "softmax_cross_entropy", options.classes = facts.classes;
+      // Several boundaries between classes need finer intervals and more units than one.
+      if (facts.records_estimated <= kManyRecords) options.bins = 32, options.units = {256, 128};
+    }
     if (facts.classes <= 2) options.offset = Learned{.open = true};
     options.own_optimizer = true;
     job.train.reduction = "sum";

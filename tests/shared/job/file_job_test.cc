@@ -109,6 +109,7 @@ TEST_CASE("a small table has small batches, one after the other, and dropout", "
       CHECK(job.train.batch_size == batch);
       CHECK((job.train.in_flight == 1) == (records <= 50'000));
       CHECK((job.model.options.dropout > 0) == (records <= 50'000));
+      CHECK(job.model.options.bins == (classes > 2 ? 32U : 16U));
     }
   }
 }
