@@ -77,58 +77,57 @@ def mutants(lab):
 # ---- stragglers ----------------------------------------------------------------------------------------------------------------
 
 WORKERS = 8
+PS = 4
 SLOWER = 10
+# `--moments 0` keeps only the first of the faults, so that one worker is slow from then on.
+ONE_SLOW = ("--faults", "straggler=1s", "--moments", "0")
+
+
+def _clicks_job(lab, name, data="", train=""):
+    """Makes clicks and a job of one epoch for them. `data` and `train` end its tables. Returns its path."""
+    lab.synth(name, "train.svm", 200_000, 0, "--ids", 200)
+    job = lab.row_folder(name) / "job.toml"
+    job.write_text(f'data = {{ source = "train.svm", format = "libsvm"{data} }}\nmodel = {{ preset = "logistic_regression" }}\n'
+                   'optimizer = { type = "ftrl", learning_rate = 0.1 }\n'
+                   f'train = {{ epochs = 1, batch_size = 100, reduction = "sum"{train} }}\n')
+    return job
+
+
+def _simulated(lab, name, job, seed, *flags):
+    """Simulates the job on 8 workers. Returns the seconds of the epoch, and the output."""
+    command = [lab.program(), "sim", job, "--fresh", "--workers", WORKERS, "--ps", PS, "--batch-ms", 500, "--seed", seed, "--quiet",
+               "--set", f"run_dir={job.parent / 'run'}", *flags]
+    out = lab.run(name, command, 300).expect().out
+    said = re.search(r"simulated ([\d.]+) s of cluster time", out)
+    if not said:
+        raise Broken("`downpour sim` did not print the cluster's time")
+    return float(said[1]), out
 
 
 @row("straggler", "8 simulated workers of which one computes 10 times as long")
 def straggler(lab):
-    folder = lab.row_folder("straggler")
-    lab.synth("straggler", "train.svm", 200_000, 0, "--ids", 200)
-    (folder / "job.toml").write_text(
-        'data = { source = "train.svm", format = "libsvm" }\nmodel = { preset = "logistic_regression" }\n'
-        'optimizer = { type = "ftrl", learning_rate = 0.1 }\ntrain = { epochs = 1, batch_size = 100, reduction = "sum" }\n')
-
-    def seconds(*flags):
-        command = [lab.program(), "sim", folder / "job.toml", "--fresh", "--workers", WORKERS, "--ps", 4, "--batch-ms", 500, "--seed", 7, "--quiet",
-                   "--set", f"run_dir={folder / 'run'}", *flags]
-        said = re.search(r"simulated ([\d.]+) s of cluster time", lab.run("straggler", command, 300).expect().out)
-        if not said:
-            raise Broken("`downpour sim` did not print the cluster's time")
-        return float(said[1])
-
-    equal = seconds()
-    # `--moments 0` keeps only the first of the faults, so that one worker is slow from then on.
-    slow = seconds("--faults", "straggler=1s", "--moments", "0")
+    job = _clicks_job(lab, "straggler")
+    equal, _ = _simulated(lab, "straggler", job, 7)
+    slow, _ = _simulated(lab, "straggler", job, 7, *ONE_SLOW)
     ideal = equal * WORKERS / (WORKERS - 1 + 1 / SLOWER)
     yield at_most("epoch, of the ideal one", slow / ideal, 1.2, " x", f"{slow:.1f} s, ideal {ideal:.1f} s, with {WORKERS} equal workers {equal:.1f} s")
 
 
-PS = 4
-
-
 @row("backups", "8 simulated workers of which one computes 10 times as long, synchronous steps without and with a backup")
 def backups(lab):
-    folder = lab.row_folder("backups")
-    lab.synth("backups", "train.svm", 200_000, 0, "--ids", 200)
-    (folder / "job.toml").write_text(
-        'data = { source = "train.svm", format = "libsvm", shard_records = 1000 }\nmodel = { preset = "logistic_regression" }\n'
-        'optimizer = { type = "ftrl", learning_rate = 0.1 }\n'
-        f'train = {{ epochs = 1, batch_size = 100, reduction = "sum", mode = "sync", replicas = {WORKERS} }}\n')
+    job = _clicks_job(lab, "backups", ", shard_records = 1000", f', mode = "sync", replicas = {WORKERS}')
 
     def trained(seed, *flags):
         """Returns the seconds of the epoch and its steps per second."""
-        command = [lab.program(), "sim", folder / "job.toml", "--fresh", "--workers", WORKERS, "--ps", PS, "--batch-ms", 500, "--seed", seed, "--quiet",
-                   "--set", f"run_dir={folder / 'run'}", *flags]
-        out = lab.run("backups", command, 300).expect().out
-        seconds, commits = re.search(r"simulated ([\d.]+) s of cluster time", out), re.search(r"^  commit +(\d+) times", out, re.MULTILINE)
-        if not seconds or not commits:
-            raise Broken("`downpour sim` did not print the cluster's time and commits")
-        return float(seconds[1]), int(commits[1]) / PS / float(seconds[1])
+        seconds, out = _simulated(lab, "backups", job, seed, *flags)
+        commits = re.search(r"^  commit +(\d+) times", out, re.MULTILINE)
+        if not commits:
+            raise Broken("`downpour sim` did not print the number of commits")
+        return seconds, int(commits[1]) / PS / seconds
 
-    slow = ("--faults", "straggler=1s", "--moments", "0")
     equal_s, equal_rate = trained(7)
-    alone_s, alone_rate = trained(7, *slow)
-    backed = [trained(seed, *slow, "--set", "train.backups=1") for seed in (7, 8, 9, 10)]  # the slowest one counts
+    alone_s, alone_rate = trained(7, *ONE_SLOW)
+    backed = [trained(seed, *ONE_SLOW, "--set", "train.backups=1") for seed in (7, 8, 9, 10)]  # the slowest one counts
     backed_s, backed_rate = max(seconds for seconds, _ in backed), min(rate for _, rate in backed)
     yield at_least("steps/s with a backup, of 8 equal workers", backed_rate / equal_rate, 1 / 1.15, " x",
                    f"{backed_rate:.2f}, equal workers {equal_rate:.2f}, without a backup {alone_rate:.2f}")
