@@ -172,9 +172,7 @@ TEST_CASE(
   REQUIRE(builds());
   // Its evaluation gives the loss that the first batch of a warm-started run sees.
   const Json evaluated = summary(dir, {"eval", run, "--data", dir / "test.svm"});
-  double expected = 0;
-  for (const auto& output : evaluated["evaluations"][0]["outputs"].items())
-    expected = output.value()["loss"];
+  const double expected = evaluated["evaluations"][0]["outputs"].begin().value()["loss"];
   dir.write(
       "next.toml",
       job_text("test.svm", "epochs = 1, batch_size = 2000, warm_start = { run = \"runs/job\" }"));
@@ -251,9 +249,7 @@ TEST_CASE(
   dir.write("day1.toml", job_text("day1.svm", "epochs = 1, batch_size = 100"));
   REQUIRE(downpour(dir, {"train", dir / "day1.toml"}).status == 0);
   const Json evaluated = summary(dir, {"eval", dir / "runs/day1", "--data", dir / "day2.svm"});
-  double expected = 0;
-  for (const auto& output : evaluated["evaluations"][0]["outputs"].items())
-    expected = output.value()["loss"];
+  const double expected = evaluated["evaluations"][0]["outputs"].begin().value()["loss"];
   // One batch contains the whole day, so the loss of the epoch is the loss of that batch.
   dir.write(
       "day2.toml",

@@ -8,9 +8,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/clicks.h"
 #include "tests/support/compressed.h"
 #include "tests/support/counter_rows.h"
-#include "tests/support/program.h"
 
 namespace downpour::testing {
 namespace {
@@ -114,12 +114,7 @@ TEST_CASE(
     "with one batch in flight the model is the same bit for bit, with and without input processes",
     "[integration]") {
   const ScratchDir dir;
-  REQUIRE(Program("downpour",
-                  {"synth", dir / "train.svm", "--rows", "20000", "--ids", "50", "--numeric", "4",
-                   "--categorical", "6"},
-                  dir.path())
-              .wait(60)
-              .status == 0);
+  write_clicks(dir, 20000);
   dir.write("job.toml",
             "run_dir = \"run\"\n"
             "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 1000, "

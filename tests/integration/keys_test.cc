@@ -21,8 +21,8 @@
 #include "shared/transport/key_folder.h"
 #include "shared/transport/transport.h"
 #include "shared/wire/messages.h"
+#include "tests/support/clicks.h"
 #include "tests/support/free_address.h"
-#include "tests/support/program.h"
 
 namespace downpour::testing {
 namespace {
@@ -36,17 +36,8 @@ using transport::SendStatus;
 constexpr int kRows = 20'000;
 
 void make_job(const ScratchDir& dir, int epochs) {
-  const std::vector<std::string> synth = {
-      "synth", dir / "train.svm", "--rows", std::to_string(kRows), "--ids",
-      "50",    "--numeric",       "4",      "--categorical",       "6"};
-  REQUIRE(Program("downpour", synth, dir.path()).wait(60).status == 0);
-  dir.write("job.toml",
-            "run_dir = \"run\"\n"
-            "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 500 }\n"
-            "model = { preset = \"logistic_regression\" }\n"
-            "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
-            "train = { epochs = " +
-                std::to_string(epochs) + ", batch_size = 100, reduction = \"sum\" }\n");
+  write_clicks(dir, kRows);
+  dir.write("job.toml", "run_dir = \"run\"\n" + clicks_job(epochs));
 }
 
 /// Checks that every epoch read and applied every record once.

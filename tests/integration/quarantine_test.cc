@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/program.h"
+#include "tests/support/clicks.h"
 
 namespace downpour::testing {
 namespace {
@@ -108,22 +108,14 @@ TEST_CASE("a record that can't be read ends the job, or its batch is left out if
 
 TEST_CASE("explain shows both attempts at a shard whose first worker was killed", "[integration]") {
   const ScratchDir dir;
-  const Ended made = downpour(dir, {"synth", dir / "train.svm", "--rows", "400000", "--ids", "50",
-                                    "--numeric", "4", "--categorical", "6"});
-  REQUIRE(made.status == 0);
+  write_clicks(dir, 400000);
   dir.write("job.toml",
             "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 20000 }\n"
             "model = { preset = \"logistic_regression\" }\n"
             "train = { epochs = 2, batch_size = 100 }\n");
   Program train("downpour", {"train", dir / "job.toml", "--workers", "2", "--quiet"}, dir.path());
   const std::string events = dir / "runs/job/events.jsonl";
-  const auto leased = [&](const char* worker) {  // a worker without a lease has nothing to lose
-    return holds(read_text(events), std::string("\"worker\":") + worker);
-  };
-  for (int i = 0; i < 6000 && !(leased("0") && leased("1")); ++i) usleep(5000);
-  const std::vector<pid_t> workers = train.children("downpour-worker");
-  REQUIRE(workers.size() == 2);
-  kill(workers[0], SIGKILL);
+  kill_worker_with_lease(train, dir);
   const Ended ended = train.wait(180);
   INFO(ended.err);
   REQUIRE(ended.status == 0);

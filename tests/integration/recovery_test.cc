@@ -8,8 +8,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/clicks.h"
 #include "tests/support/free_address.h"
-#include "tests/support/program.h"
 
 namespace downpour::testing {
 namespace {
@@ -26,19 +26,10 @@ struct Cluster {
   std::unique_ptr<Program> chief, ps[2], workers[2];
 
   explicit Cluster(int epochs = kEpochs) {
-    const std::vector<std::string> synth = {
-        "synth", dir / "train.svm", "--rows", std::to_string(kRows), "--ids",
-        "50",    "--numeric",       "4",      "--categorical",       "6"};
-    REQUIRE(Program("downpour", synth, dir.path()).wait(60).status == 0);
-    dir.write("job.toml",
-              "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 500 }\n"
-              "model = { preset = \"logistic_regression\" }\n"
-              "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
-              "train = { epochs = " +
-                  std::to_string(epochs) +
-                  ", batch_size = 100, reduction = \"sum\" }\n"
-                  "eval = { holdout = 0.1 }\n"
-                  "cluster = { ps = 2, workers = 2 }\n");
+    write_clicks(dir, kRows);
+    dir.write("job.toml", clicks_job(epochs) +
+                              "eval = { holdout = 0.1 }\n"
+                              "cluster = { ps = 2, workers = 2 }\n");
     start_chief();
     for (int i = 0; i < 2; ++i) start_ps(i);
     for (int i = 0; i < 2; ++i) start_worker(i);

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/program.h"
+#include "tests/support/clicks.h"
 
 namespace downpour::testing {
 namespace {
@@ -20,16 +20,8 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments,
 
 // Makes libsvm rows whose labels depend on their fields, and a job for them.
 void make_clicks(const ScratchDir& dir, const std::string& more = "", int rows = 20000) {
-  const Ended made = downpour(dir, {"synth", dir / "train.svm", "--rows", std::to_string(rows),
-                                    "--ids", "50", "--numeric", "4", "--categorical", "6"});
-  REQUIRE(made.status == 0);
-  dir.write("job.toml",
-            "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 500 }\n"
-            "model = { preset = \"logistic_regression\" }\n"
-            "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
-            "train = { epochs = 2, batch_size = 100, reduction = \"sum\" }\n"
-            "eval = { holdout = 0.1 }\n" +
-                more);
+  write_clicks(dir, rows);
+  dir.write("job.toml", clicks_job(2) + "eval = { holdout = 0.1 }\n" + more);
 }
 
 Json summary(const Ended& ended) {
@@ -95,15 +87,7 @@ TEST_CASE("a worker that is killed inside an epoch costs time, but no records", 
       with({"train", dir / "job.toml", "--ps", "2", "--workers", "2", "--set", "train.epochs=3"},
            kJson),
       dir.path());
-  // Waits until each worker has received a lease.
-  const auto leased = [&](const char* worker) {
-    return read_text(dir / "runs/job/events.jsonl").find(std::string("\"worker\":") + worker) !=
-           std::string::npos;
-  };
-  for (int i = 0; i < 6000 && !(leased("0") && leased("1")); ++i) usleep(5000);
-  const std::vector<pid_t> workers = train.children("downpour-worker");
-  REQUIRE(workers.size() == 2);
-  kill(workers[0], SIGKILL);
+  kill_worker_with_lease(train, dir);
   const Ended ended = train.wait(180);
   INFO(ended.err);
   CHECK(ended.status == 0);
