@@ -44,6 +44,18 @@ def start_process(command, log, **options):
                                 stderr=out, preexec_fn=_die_with_parent, **options)
 
 
+class Started:
+    """Something that started `process`. Its context kills the process if it still runs at the end."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
 def _stands(thread):
     try:
         return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "TZX"
@@ -277,17 +289,21 @@ class Cluster:
         wanted = self.events.count("ended") + shards
         self.wait_until(lambda: self.events.count("ended") >= wanted, f"{shards} shards ended", timeout_s)
 
+    def wait_chief(self, timeout_s, what):
+        """Waits until the chief has ended. Returns its exit status."""
+        limit = time.monotonic() + timeout_s
+        while not self.finished:
+            check(time.monotonic() < limit, f"{what}: the chief still ran after {timeout_s} s: {self.last_words()}")
+            self.turn()
+        self.events.read()
+        return self.member("chief").process.wait()
+
     def finish(self, timeout_s=120, code=0):
         """Waits until all processes have ended, and the chief with that exit status.
 
         Returns the chief's summary.
         """
-        limit = time.monotonic() + timeout_s
-        while not self.finished:
-            check(time.monotonic() < limit, f"the job had not ended after {timeout_s} s: {self.last_words()}")
-            self.turn()
-        self.events.read()
-        status = self.member("chief").process.wait()
+        status = self.wait_chief(timeout_s, "the job")
         check(status == code, f"the chief ended with {status}, not {code}: {self.last_words()}")
         for member in self.members.values():
             try:

@@ -5,14 +5,14 @@ import re
 import signal
 import time
 
-from cluster import TURN_S, Events, balanced, check, children, start_process
+from cluster import TURN_S, Events, Started, balanced, check, children, start_process
 
 PROGRAM = re.compile(r"/downpour-(ps|worker) .*--index (\d+)")  # in the command line of a local process
 SHARDS_BETWEEN_KILLS = 5
 PAUSE_BETWEEN_KILLS_S = 0.2  # several ticks of the chief, which counts progress at a tick
 
 
-class LocalTrain:
+class LocalTrain(Started):
     """`downpour train` of a counter model with 2 local ps and `workers` local workers.
 
     `restarts` is the setting `cluster.restarts`. `kills_planned` is the number of calls of kill() that the case makes.
@@ -30,11 +30,6 @@ class LocalTrain:
         with open(self.counter.folder / "summary", "wb") as out:
             self.process = start_process(self.command, self.counter.folder / "train.log", stdout=out)
         return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
 
     def running(self):
         """Returns {(role, index): pid} of the local processes that run their program. A process that was killed is not among them."""

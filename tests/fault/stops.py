@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from cluster import TURN_S, Cluster, Counter, balanced, check, children, start_process
+from cluster import TURN_S, Cluster, Counter, Started, balanced, check, children, start_process
 
 FORMS = {"2 ps + 2 workers": ["--ps", 2, "--workers", 2], "one process": []}
 STOPS_PER_RUN = 4
@@ -24,7 +24,7 @@ def commands(lab, counter, run_dir, form):
     return [lab.bin / "downpour", "train", counter.job, "--log-format", "json", "--set", f"run_dir={run_dir}", *FORMS[form]]
 
 
-class Life:
+class Life(Started):
     """One start of `downpour train`, with its child processes, in its own process group."""
 
     def __init__(self, lab, counter, run_dir, form):
@@ -35,14 +35,6 @@ class Life:
         with open(self.out, "wb") as out:
             self.process = start_process(commands(lab, counter, run_dir, form), self.log, stdout=out, start_new_session=True)
         self.started = time.monotonic()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
 
     def _events_bytes(self):
         path = self.run_dir / "events.jsonl"
@@ -231,12 +223,7 @@ def stop_by_hand(lab):
                 for member in [m for m in cluster.members.values() if m.role == role]:
                     member.leaving = True
                     member.process.send_signal(signal.SIGTERM)
-            limit = time.monotonic() + END_SECONDS_MAX
-            while not cluster.finished:
-                check(time.monotonic() < limit, f"SIGTERM to {name}: the chief still runs; {cluster.last_words()}")
-                cluster.turn()
-            cluster.events.read()
-            status = cluster.member("chief").process.wait()
+            status = cluster.wait_chief(END_SECONDS_MAX, f"SIGTERM to {name}")
             check(status == 143, f"SIGTERM to {name}: the chief ended with {status}; {cluster.last_words()}")
             check(cluster.events.count("published") > published, f"SIGTERM to {name}: no checkpoint was published")
     with Cluster(lab.bin, folder, counter.job, workers=2) as cluster:
