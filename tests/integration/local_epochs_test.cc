@@ -43,7 +43,7 @@ Json train(const ScratchDir& dir, const std::string& run, std::vector<std::strin
           "\"label\" }]\n"
           "optimizer = { type = \"adagrad\", learning_rate = 0.1 }\n"
           "train = { mode = \"local\", replicas = 4, sync_every = \"epoch\", batch_size = 25, "
-          "epochs = 6, checkpoint = { every = 2 } }\neval.source = \"data.svm\"\n");
+          "epochs = 20, checkpoint = { every = 2 } }\neval.source = \"data.svm\"\n");
   flags.insert(flags.begin(), {"train", dir / (run + ".toml"), "--log-format", "json", "--quiet"});
   Program program("downpour", flags, dir.path());
   if (!kills.empty()) {
@@ -59,6 +59,9 @@ Json train(const ScratchDir& dir, const std::string& run, std::vector<std::strin
   const Ended ended = program.wait(180);
   INFO(ended.err);
   REQUIRE(ended.status == 0);
+  const std::string events = read_text(dir / run + "/events.jsonl");
+  if (kills == "downpour-ps") CHECK(events.find("\"ps_lost\"") != std::string::npos);
+  if (kills == "downpour-worker") CHECK(events.find("\"process_ended\"") != std::string::npos);
   return Json::parse(ended.out);
 }
 
@@ -84,8 +87,8 @@ TEST_CASE("shares of an epoch give the same model for any number of processes", 
   const ScratchDir dir;
   write_data(dir);
   const Json one = train(dir, "one", {"--workers", "1"});
-  CHECK(one["steps_counted"] == 6);  // one step of four replicas per epoch
-  CHECK(one["steps"] == 24);
+  CHECK(one["steps_counted"] == 20);  // one step of four replicas per epoch
+  CHECK(one["steps"] == 80);
   const std::string alone = variables(dir, "one");
   REQUIRE(alone.size() > 133 * 8 * sizeof(float));
   const auto same = [&](const std::string& run, const std::vector<std::string>& flags,
