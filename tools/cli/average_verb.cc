@@ -47,11 +47,8 @@ Result<void> run_average(const AverageFlags& flags) {
 
 }  // namespace
 
-void add_average(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(
-      app, status, run_average, "average",
-      "Average the models of several runs of one job on different data, in proportion to their "
-      "records");
+void declare_average(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_average);
   verb->add_option("runs", flags->runs, "Run folders, two or more")->required()->expected(2, -1);
   verb->add_option("--out", flags->out, "New run folder for the mean")->required();
   verb->footer("Example:\n  downpour average runs/part-* --out runs/mean");

@@ -24,10 +24,8 @@ int bench(const BenchFlags& flags) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(
-      app, status, bench, "bench",
-      "Benchmark this build on this machine, and measure the hardware limit in the same run");
+void declare_bench(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, bench);
   verb->option_defaults()->always_capture_default();
   verb->add_option("part", flags->parts, "What to measure; default: everything")
       ->check(CLI::IsMember(bench_parts()))

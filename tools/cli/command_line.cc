@@ -15,6 +15,58 @@
 namespace downpour::tools {
 namespace {
 
+struct VerbEntry {
+  const char* name;
+  const char* help;
+  void (*declare)(CLI::App* verb, int& status);
+};
+constexpr VerbEntry kVerbs[] = {
+    {"train", "Train the model of a job file, or a default model on a data file", declare_train},
+    {"init", "Write a job file for a data file, with comments, to edit and train", declare_init},
+    {"eval", "Evaluate a saved model, and print its metrics", declare_eval},
+    {"predict",
+     "Write the predictions of a saved model, one line per record, in the order of the data",
+     declare_predict},
+    {"importance",
+     "Show how much worse a saved model becomes when the values of one column are shuffled",
+     declare_importance},
+    {"serve", "Answer HTTP requests with a saved model's predictions", declare_serve},
+    {"average",
+     "Average the models of several runs of one job on different data, in proportion to their "
+     "records",
+     declare_average},
+    {"synth",
+     "Generate click data from a known model, and print the best "
+     "AUC and logloss that a model can reach on it",
+     declare_synth},
+    {"inspect", "Show variables, rows, bytes and norms of a saved model, and verify its checksums",
+     declare_inspect},
+    {"runs", "List the runs in a folder: model, epochs, best evaluation and state", declare_runs},
+    {"compare", "Show runs side by side: the keys in which their jobs differ, and their metrics",
+     declare_compare},
+    {"plot",
+     "Draw loss, metrics and learning rate of runs, epoch by epoch, and the reliability of "
+     "predicted probabilities, as an SVG file",
+     declare_plot},
+    {"export", "Write a saved model to a file for other programs: its variables, or an ONNX model",
+     declare_export},
+    {"data", "Inspect data: records, counts, statistics, bad records, shards of each worker",
+     declare_data},
+    {"shard", "Rewrite a data set: split, merge, convert, shuffle or compress it", declare_shard},
+    {"sim", "Train a job on a simulated cluster, with injected faults", declare_sim},
+    {"bench",
+     "Benchmark this build on this machine, and measure the hardware limit in the same run",
+     declare_bench},
+    {"node",
+     "Run the chief, a ps or a worker, as the environment variable TF_CONFIG says; without it, "
+     "train in this process",
+     declare_node},
+    {"keys", "Create the keys by which the processes of a cluster authenticate each other",
+     declare_keys},
+    {"explain", "Explain an error id, or show what happened to a record in a run", declare_explain},
+    {"version", "Version of this build and of its protocol", declare_version},
+};
+
 constexpr const char* kExamples =
     "Examples:\n  downpour synth clicks.tsv --rows 1000000        generate click data\n  downpour "
     "train clicks.tsv                       train a model on a file\n  downpour train job.toml "
@@ -32,27 +84,8 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kExamples);
   int status = 0;
-  add_train(app, status);
-  add_init(app, status);
-  add_eval(app, status);
-  add_predict(app, status);
-  add_importance(app, status);
-  add_serve(app, status);
-  add_average(app, status);
-  add_synth(app, status);
-  add_inspect(app, status);
-  add_runs(app, status);
-  add_compare(app, status);
-  add_plot(app, status);
-  add_export(app, status);
-  add_data(app, status);
-  add_shard(app, status);
-  add_sim(app, status);
-  add_bench(app, status);
-  add_node(app, status);
-  add_keys(app, status);
-  add_explain(app, status);
-  add_version(app, status);
+  for (const VerbEntry& entry : kVerbs)
+    entry.declare(app.add_subcommand(entry.name, entry.help), status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

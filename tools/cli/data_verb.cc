@@ -205,13 +205,11 @@ void add_data_bench(CLI::App& data, DataFlags& flags, int& status) {
 
 }  // namespace
 
-void add_data(CLI::App& app, int& status) {
+void declare_data(CLI::App* verb, int& status) {
   struct AllFlags {
     DataFlags head, count, stats, validate, plan, bench;
   };
   auto flags = std::make_shared<AllFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "data", "Inspect data: records, counts, statistics, bad records, shards of each worker");
   verb->require_subcommand(1);
   add_head(*verb, flags->head, status);
   add_count(*verb, flags->count, status);

@@ -183,10 +183,8 @@ Result<void> run_importance(const ImportanceFlags& flags) {
 
 }  // namespace
 
-void add_importance(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(
-      app, status, run_importance, "importance",
-      "Show how much worse a saved model becomes when the values of one column are shuffled");
+void declare_importance(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_importance);
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->eval.run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->eval.data,
@@ -200,9 +198,8 @@ void add_importance(CLI::App& app, int& status) {
   verb->footer("Example:\n  downpour importance runs/adult --data adult.test.csv");
 }
 
-void add_eval(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, run_eval, "eval", "Evaluate a saved model, and print its metrics");
+void declare_eval(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_eval);
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->data,
@@ -221,10 +218,8 @@ void add_eval(CLI::App& app, int& status) {
       "  downpour eval runs/adult --data adult.test.csv --slice sex --slice education");
 }
 
-void add_predict(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(
-      app, status, run_predict, "predict",
-      "Write the predictions of a saved model, one line per record, in the order of the data");
+void declare_predict(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_predict);
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->data, "Files or globs, in the format of the training data");

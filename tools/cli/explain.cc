@@ -26,10 +26,8 @@ int run_explain(const ExplainFlags& flags) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, run_explain, "explain",
-               "Explain an error id, or show what happened to a record in a run");
+void declare_explain(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_explain);
   verb->add_option("what", flags->what, "Error id (DP-2104), or FILE:RECORD")->required();
   verb->add_option("--run", flags->run,
                    "Run folder or job file; default: the run below ./runs that reads the file");

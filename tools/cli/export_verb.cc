@@ -45,10 +45,8 @@ Result<void> run_export(const ExportFlags& flags) {
 
 }  // namespace
 
-void add_export(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, run_export, "export",
-               "Write a saved model to a file for other programs: its variables, or an ONNX model");
+void declare_export(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_export);
   verb->add_option("run", flags->run, "Run folder")->required();
   verb->add_option("--out", flags->out,
                    "File to write: NAME.npz (NumPy), NAME.safetensors, NAME.onnx (the operations "

@@ -111,10 +111,8 @@ Result<void> init(const InitFlags& flags) {
 
 }  // namespace
 
-void add_init(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, init, "init",
-               "Write a job file for a data file, with comments, to edit and train");
+void declare_init(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, init);
   verb->add_option("data", flags->data, "Data file: its format is detected")->required();
   verb->add_option("--target", flags->target, "Field to predict; default: detected");
   verb->add_option("-o,--out", flags->out,

@@ -15,10 +15,8 @@ int inspect(const InspectFlags& flags) { return run_inspect(flags.path, flags.op
 
 }  // namespace
 
-void add_inspect(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, inspect, "inspect",
-               "Show variables, rows, bytes and norms of a saved model, and verify its checksums");
+void declare_inspect(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, inspect);
   verb->add_option("path", flags->path, "Run folder, or manifest file in a run folder")->required();
   verb->add_flag("--json", flags->options.json, "As JSON");
   verb->add_option("--top", flags->options.top,

@@ -67,10 +67,8 @@ Result<void> run_keys(const KeysFlags& flags) {
 
 }  // namespace
 
-void add_keys(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, run_keys, "keys",
-               "Create the keys by which the processes of a cluster authenticate each other");
+void declare_keys(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_keys);
   verb->add_option("folder", flags->folder, "Key folder; created if it does not exist")->required();
   verb->add_option("--ps", flags->ps,
                    "Number of ps, each with its own key; default: one key for all ps")

@@ -176,11 +176,8 @@ Result<int> run_node(const NodeFlags& flags) {
 
 }  // namespace
 
-void add_node(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(
-      app, status, run_node, "node",
-      "Run the chief, a ps or a worker, as the environment variable TF_CONFIG says; without it, "
-      "train in this process");
+void declare_node(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_node);
   verb->add_option("job", flags->job, "Job file (.toml)")->required();
   verb->add_option("--keys", flags->keys, "Folder with the keys of the job, or one key file")
       ->group("Cluster");

@@ -87,30 +87,23 @@ Result<void> plot(const RunsFlags& flags) {
 
 }  // namespace
 
-void add_runs(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, print_runs, "runs",
-               "List the runs in a folder: model, epochs, best evaluation and state");
+void declare_runs(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, print_runs);
   verb->option_defaults()->always_capture_default();
   verb->add_option("folder", flags->folder, "Folder that has the run folders");
   verb->add_flag("--json", flags->json, "As JSON");
   verb->footer("Example:\n  downpour runs runs");
 }
 
-void add_compare(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, print_comparison, "compare",
-               "Show runs side by side: the keys in which their jobs differ, and their metrics");
+void declare_compare(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, print_comparison);
   verb->add_option("run", flags->runs, "Run folders")->required()->expected(2, -1);
   verb->add_flag("--json", flags->json, "As JSON");
   verb->footer("Example:\n  downpour compare runs/clicks runs/clicks-adam");
 }
 
-void add_plot(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(
-      app, status, plot, "plot",
-      "Draw loss, metrics and learning rate of runs, epoch by epoch, and the reliability of "
-      "predicted probabilities, as an SVG file");
+void declare_plot(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, plot);
   verb->add_option("run", flags->runs, "Run folders")->required();
   verb->add_option("-o,--out", flags->out,
                    "File to write: NAME.svg; default: the name of the run, or runs.svg");

@@ -33,9 +33,8 @@ Result<void> run_serve(const ServeOptions& given) {
 
 }  // namespace
 
-void add_serve(CLI::App& app, int& status) {
-  const auto [verb, options] = add_verb(app, status, run_serve, "serve",
-                                        "Answer HTTP requests with a saved model's predictions");
+void declare_serve(CLI::App* verb, int& status) {
+  auto* const options = set_run(verb, status, run_serve);
   verb->add_option("run", options->run_dir, "Run folder")->required();
   verb->add_option("--host", options->host, "Address to listen on")->capture_default_str();
   verb->add_option("--port", options->port, "Port to listen on; 0 chooses a free one")

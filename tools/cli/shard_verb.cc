@@ -142,10 +142,8 @@ void add_shard_flags(CLI::App& verb, ShardFlags& flags) {
 
 }  // namespace
 
-void add_shard(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, shard_verb, "shard",
-               "Rewrite a data set: split, merge, convert, shuffle or compress it");
+void declare_shard(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, shard_verb);
   verb->option_defaults()->always_capture_default();
   add_data_names(*verb, flags->names);
   verb->add_option("-o,--out", flags->request.out, "Output folder, which must be new or empty")

@@ -496,9 +496,8 @@ void add_run_flags(CLI::App& verb, SimFlags& flags) {
 
 }  // namespace
 
-void add_sim(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(app, status, simulate, "sim",
-                                      "Train a job on a simulated cluster, with injected faults");
+void declare_sim(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, simulate);
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job, "A job (.toml) or a data file")->default_str("");
   add_built_in_flags(*verb, *flags);

@@ -55,10 +55,8 @@ int synth(const SynthFlags& given) {
 
 }  // namespace
 
-void add_synth(CLI::App& app, int& status) {
-  const auto [verb, flags] = add_verb(app, status, synth, "synth",
-                                      "Generate click data from a known model, and print the best "
-                                      "AUC and logloss that a model can reach on it");
+void declare_synth(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, synth);
   verb->option_defaults()->always_capture_default();
   SynthOptions& o = flags->options;
   verb->add_option("file", flags->path, "Output file")->required();

@@ -42,10 +42,8 @@ int run_train(const TrainFlags& flags) {
 
 }  // namespace
 
-void add_train(CLI::App& app, int& status) {
-  const auto [verb, flags] =
-      add_verb(app, status, run_train, "train",
-               "Train the model of a job file, or a default model on a data file");
+void declare_train(CLI::App* verb, int& status) {
+  auto* const flags = set_run(verb, status, run_train);
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job,
                    "Job file (.toml), or data file: its format is detected and a job is generated")

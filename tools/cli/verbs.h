@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -25,13 +24,6 @@ struct CommonFlags {
   std::string ps, workers, input_workers, threads, transport, epochs, steps, seed, target;
 };
 
-/// A verb, and the flags that its options set. Both live as long as the command line.
-template <typename Flags>
-struct Verb {
-  CLI::App* verb;
-  Flags* flags;
-};
-
 /// Return the exit status of a verb, and print its error.
 inline int exit_status(int status) { return status; }
 inline int exit_status(const Result<int>& done) {
@@ -39,15 +31,14 @@ inline int exit_status(const Result<int>& done) {
 }
 inline int exit_status(const Result<void>& done) { return done ? 0 : report_error(done.error()); }
 
-/// Adds a verb. If the user calls it, `status` is set to the exit status of `run(flags)`, which
-/// returns int, Result<int> or Result<void>.
-template <typename Result, typename Flags>
-Verb<Flags> add_verb(CLI::App& app, int& status, Result (*run)(const Flags&), const char* name,
-                     const char* help) {
+/// If the user calls the verb, `status` is set to the exit status of `run(flags)`, which returns
+/// int, Result<int> or Result<void>. Returns the flags, for the options of the verb; they live as
+/// long as it does.
+template <typename Returned, typename Flags>
+Flags* set_run(CLI::App* verb, int& status, Returned (*run)(const Flags&)) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* verb = app.add_subcommand(name, help);
   verb->callback([flags, run, &status] { status = exit_status(run(*flags)); });
-  return {verb, flags.get()};
+  return flags.get();
 }
 
 void add_output_flags(CLI::App& app, CommonFlags& flags);
@@ -69,27 +60,28 @@ chief::GivenCommand given_command(const std::string& job, const CommonFlags& fla
 /// override of a key replaces an earlier one.
 Result<std::vector<Override>> overrides_of(const CommonFlags& flags);
 
-/// Each function adds a verb. If the user calls the verb, `status` is set to its exit status.
-void add_train(CLI::App& app, int& status);
-void add_init(CLI::App& app, int& status);
-void add_eval(CLI::App& app, int& status);
-void add_predict(CLI::App& app, int& status);
-void add_importance(CLI::App& app, int& status);
-void add_serve(CLI::App& app, int& status);
-void add_average(CLI::App& app, int& status);
-void add_synth(CLI::App& app, int& status);
-void add_export(CLI::App& app, int& status);
-void add_inspect(CLI::App& app, int& status);
-void add_runs(CLI::App& app, int& status);
-void add_compare(CLI::App& app, int& status);
-void add_plot(CLI::App& app, int& status);
-void add_data(CLI::App& app, int& status);
-void add_shard(CLI::App& app, int& status);
-void add_sim(CLI::App& app, int& status);
-void add_bench(CLI::App& app, int& status);
-void add_node(CLI::App& app, int& status);
-void add_keys(CLI::App& app, int& status);
-void add_version(CLI::App& app, int& status);
-void add_explain(CLI::App& app, int& status);
+/// Each function adds the options of a verb. If the user calls the verb, `status` is set to its
+/// exit status.
+void declare_train(CLI::App* verb, int& status);
+void declare_init(CLI::App* verb, int& status);
+void declare_eval(CLI::App* verb, int& status);
+void declare_predict(CLI::App* verb, int& status);
+void declare_importance(CLI::App* verb, int& status);
+void declare_serve(CLI::App* verb, int& status);
+void declare_average(CLI::App* verb, int& status);
+void declare_synth(CLI::App* verb, int& status);
+void declare_export(CLI::App* verb, int& status);
+void declare_inspect(CLI::App* verb, int& status);
+void declare_runs(CLI::App* verb, int& status);
+void declare_compare(CLI::App* verb, int& status);
+void declare_plot(CLI::App* verb, int& status);
+void declare_data(CLI::App* verb, int& status);
+void declare_shard(CLI::App* verb, int& status);
+void declare_sim(CLI::App* verb, int& status);
+void declare_bench(CLI::App* verb, int& status);
+void declare_node(CLI::App* verb, int& status);
+void declare_keys(CLI::App* verb, int& status);
+void declare_version(CLI::App* verb, int& status);
+void declare_explain(CLI::App* verb, int& status);
 
 }  // namespace downpour::tools
