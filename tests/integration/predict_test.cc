@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/lines.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -44,13 +45,6 @@ void train_animals(const ScratchDir& dir, const std::vector<std::string>& more =
   // The files to predict need no label.
   dir.write("new-1.csv", "tag,size,colour\n007,9,grey\n\"a, b\",1,grey\n");
   dir.write("new-2.csv", "colour,tag,size\nbrown,,2\n");
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
 }
 
 Ended predict(const ScratchDir& dir, const std::vector<std::string>& flags) {

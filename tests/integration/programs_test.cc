@@ -14,6 +14,7 @@
 
 #include "tests/support/arrays.h"
 #include "tests/support/counter_rows.h"
+#include "tests/support/lines.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -61,13 +62,6 @@ std::vector<std::string> train(const ScratchDir& dir, const std::vector<std::str
   return arguments;
 }
 
-std::vector<std::string> lines_of(const std::string& path) {
-  std::ifstream in(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 }  // namespace
 
 TEST_CASE("a program's epoch is read once for four workers, and each row counts once",
@@ -80,7 +74,7 @@ TEST_CASE("a program's epoch is read once for four workers, and each row counts 
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
-  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(lines_of(read_text(dir / "runs")).size() == kEpochs);
   const Ended looked =
       Program("downpour", {"data", "count", dir / "job.toml"}, dir.path()).wait(20);
   CHECK(looked.status == 64);
@@ -98,7 +92,7 @@ TEST_CASE("an input process runs a program once per epoch and feeds all workers 
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
-  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(lines_of(read_text(dir / "runs")).size() == kEpochs);
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
@@ -116,7 +110,7 @@ TEST_CASE(
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{0, 5500}, {kEpochs, 4500}});
-  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(lines_of(read_text(dir / "runs")).size() == kEpochs);
   const auto done = nlohmann::json::parse(trained.out);
   for (const auto& account : done["accounts"]) CHECK(account["applied"] == 4500);
   if (input_workers > 0) CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
@@ -154,7 +148,7 @@ TEST_CASE("an input process feeds arrays that a program writes to all workers", 
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"arrays"}) == std::map<int, int>{{0, 100}, {kEpochs, 9900}});
-  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(lines_of(read_text(dir / "runs")).size() == kEpochs);
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
@@ -212,7 +206,7 @@ TEST_CASE("a program with replay = shard runs once per shard, and each row count
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
-  const auto runs = lines_of(dir / "runs");
+  const auto runs = lines_of(read_text(dir / "runs"));
   CHECK(std::set<std::string>(runs.begin(), runs.end()).size() == runs.size());
   CHECK(runs.size() == size_t(kEpochs) * ((kRows + 4 * 48 - 1) / (4 * 48)));
 }
@@ -223,9 +217,9 @@ namespace {
 /// of that process to the file `parent`.
 Ended train_with_a_kill(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
   Program training("downpour", train(dir, more), dir.path());
-  for (int i = 0; i < 400 && lines_of(dir / "parent").empty(); ++i)
+  for (int i = 0; i < 400 && lines_of(read_text(dir / "parent")).empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(25));
-  const auto parents = lines_of(dir / "parent");
+  const auto parents = lines_of(read_text(dir / "parent"));
   REQUIRE(!parents.empty());
   ::kill(std::stoi(parents[0]), SIGKILL);
   return training.wait(120);
@@ -274,7 +268,7 @@ TEST_CASE("replicas train each row of a program once, also if a worker that read
   REQUIRE(trained.status == 0);
   if (mode == "sync")  // in local training, a row moves by its share of the mean
     CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
-  CHECK(lines_of(dir / "replicas")[0] == "4");
+  CHECK(lines_of(read_text(dir / "replicas"))[0] == "4");
   const auto done = nlohmann::json::parse(trained.out);
   CHECK(done["workers_lost"] >= 1);
   for (const auto& account : done["accounts"]) CHECK(account["applied"] == kRows);
@@ -292,7 +286,7 @@ TEST_CASE("an input process runs a program once per epoch for all replicas", "[i
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
-  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(lines_of(read_text(dir / "runs")).size() == kEpochs);
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
@@ -341,11 +335,11 @@ TEST_CASE("a worker started by hand runs a program only with --allow-exec", "[in
     if (allowed) {
       CHECK(refused.status == 0);
       CHECK(chief.wait(60).status == 0);
-      CHECK(lines_of(dir / "runs").size() == kEpochs);
+      CHECK(lines_of(read_text(dir / "runs")).size() == kEpochs);
     } else {
       CHECK(refused.status == 77);
       CHECK_THAT(refused.err, Catch::Matchers::Contains("--allow-exec"));
-      CHECK(lines_of(dir / "runs").empty());
+      CHECK(lines_of(read_text(dir / "runs")).empty());
       chief.signal(SIGTERM);
     }
   }
@@ -387,7 +381,7 @@ TEST_CASE(
     CHECK(account["filtered"] == kRows - rows);
   }
   CHECK(rows_by_count(dir, {"kept.svm"}) == std::map<int, int>{{kEpochs, rows}});
-  CHECK(lines_of(dir / "runs").size() >= kEpochs * 9);
+  CHECK(lines_of(read_text(dir / "runs")).size() >= kEpochs * 9);
 
   // A run folder may come from another user, so its programs start only with --allow-exec.
   dir.write("counters.sh", "touch started\nexec cat\n");
@@ -428,7 +422,7 @@ TEST_CASE(
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   std::map<std::string, int> told;
-  for (const std::string& line : lines_of(dir / "told")) ++told[line];
+  for (const std::string& line : lines_of(read_text(dir / "told"))) ++told[line];
   CHECK(told.size() == 3);
   CHECK(told["train 0"] > 0);
   CHECK(told["train 0"] == told["train 1"]);

@@ -2,15 +2,17 @@
 #include "chief/runtime/report_summary.h"
 
 #include <cstdlib>
-#include <sstream>
 
 #include <catch2/catch.hpp>
+
+#include "tests/support/lines.h"
 
 namespace downpour::chief {
 namespace {
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+using testing::lines_of;
 
 OutputMetrics metrics(double loss_sum) {
   OutputMetrics output;
@@ -62,13 +64,6 @@ std::string summary(const Finish& finish, SummaryOptions options = {},
   std::string printed(text, size);
   std::free(text);
   return printed;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
 }
 
 TEST_CASE("the summary begins with the result of the best epoch and the next commands",
