@@ -57,17 +57,23 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+/// Trains until bad data end the job. Returns what it prints to stderr.
+std::string why_stopped(const ScratchDir& dir) {
+  const Ended stopped = downpour(dir, {"train", dir / "job.toml"});
+  CHECK(stopped.status == 65);
+  return stopped.err;
+}
+
 TEST_CASE(
     "a loss that is not finite ends the job and names the records, or their batch is left out",
     "[integration]") {
   const ScratchDir dir;
   make_job(dir, 777, "1e25 5:1e20", "");
-  const Ended stopped = downpour(dir, {"train", dir / "job.toml"});
-  CHECK(stopped.status == 65);
-  CHECK(holds(stopped.err, "not finite"));
-  CHECK(holds(stopped.err, "[DP-3401]"));
-  CHECK(holds(stopped.err, "train.svm, records that start in bytes ["));
-  CHECK(holds(stopped.err, "train.on_nan"));
+  const std::string why = why_stopped(dir);
+  CHECK(holds(why, "not finite"));
+  CHECK(holds(why, "[DP-3401]"));
+  CHECK(holds(why, "train.svm, records that start in bytes ["));
+  CHECK(holds(why, "train.on_nan"));
 
   const std::vector<std::string> skip = {
       "train", dir / "job.toml", "--fresh", "--set", "train.on_nan=skip", "--log-format", "json"};
@@ -92,9 +98,7 @@ TEST_CASE("a record that can't be read ends the job, or its batch is left out if
           "[integration]") {
   const ScratchDir dir;
   make_job(dir, 1234, "1 x:y", "");
-  const Ended stopped = downpour(dir, {"train", dir / "job.toml"});
-  CHECK(stopped.status == 65);
-  CHECK(holds(stopped.err, "train.svm:1234"));
+  CHECK(holds(why_stopped(dir), "train.svm:1234"));
   check_without_one_batch(
       summary(downpour(dir, {"train", dir / "job.toml", "--fresh", "--set", "train.quarantine=true",
                              "--workers", "2", "--log-format", "json"})));
