@@ -16,12 +16,7 @@ struct Training {
   Effects effects;
   int64_t now = 0;
 
-  explicit Training(ChiefConfig config) : core(std::move(config)) {
-    core.on_start(now, effects);
-    say(ps_peer(0), ps_hello(0));
-    say(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
-    say(worker_peer(0), worker_hello(0));
-  }
+  explicit Training(ChiefConfig config) : core(std::move(config)) { begin_training(*this); }
   Effects& say(PeerKey peer, wire::Body body, uint64_t request = 0) {
     effects.clear();
     now += kMillisecond;

@@ -63,6 +63,16 @@ inline wire::Hello ps_hello(uint32_t i) {
 inline wire::Hello worker_hello(uint32_t i) {
   return hello_of(wire::Role::kWorker, i, worker_incarnation(i));
 }
+
+/// Brings the core of `desk` to training, with one ps and one worker. Its say(peer, body) gives the
+/// core a message.
+template <typename Desk>
+void begin_training(Desk& desk) {
+  desk.core.on_start(desk.now, desk.effects);
+  desk.say(ps_peer(0), ps_hello(0));
+  desk.say(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
+  desk.say(worker_peer(0), worker_hello(0));
+}
 inline wire::Hello input_hello(uint32_t i) {
   wire::Hello hello = hello_of(wire::Role::kInput, i, input_incarnation(i));
   hello.endpoint = str("inproc://input", i);

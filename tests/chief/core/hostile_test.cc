@@ -16,12 +16,7 @@ struct Attacked {
   uint64_t logged_bytes = 0, logged_lines = 0, notices = 0;
   int64_t now = 0;
 
-  explicit Attacked(ChiefConfig config) : core(std::move(config)) {
-    core.on_start(now, effects);
-    say(ps_peer(0), ps_hello(0));
-    say(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
-    say(worker_peer(0), worker_hello(0));
-  }
+  explicit Attacked(ChiefConfig config) : core(std::move(config)) { begin_training(*this); }
   Effects& hear(PeerKey peer, wire::Message message, const wire::PeerIdentity& identity = {}) {
     effects.clear();
     core.on_message(now, peer, std::move(message), effects, identity);
