@@ -43,6 +43,7 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   if (data.fields.empty()) {
     data.fields = found.fields;
     data.trim = data.trim || found.trim;
+    data.quoted_newlines = data.quoted_newlines || found.quoted_newlines;
     if (data.missing.empty()) data.missing = found.missing;
   }
 }
@@ -136,6 +137,23 @@ ModelSpec model_of(std::span<const Override> overrides) {
       model.options.classes = uint32_t(std::strtoul(value.c_str(), nullptr, 10));
   }
   return model;
+}
+
+/// Returns the settings among the overrides that decide how a data file is detected.
+Result<DataSpec> data_of(std::span<const Override> overrides, const std::string& here,
+                         data::Roles& roles) {
+  std::vector<Override> settings;
+  for (const Override& override : overrides) {
+    for (const char* key : {"delimiter", "header", "missing", "quoted_newlines", "skip_lines"})
+      if (override.key == str("data.", key)) settings.push_back(override);
+    if (override.key == "data.header") roles.header_decided = true;
+  }
+  if (settings.empty()) return DataSpec{};
+  const JobSource rest{
+      here + "/job.toml",
+      "data.source = \"-\"\ndata.format = \"csv\"\nmodel.preset = \"wide_deep\"\n"};
+  DP_TRY(LoadedJob loaded, load_job(rest, settings, process_environment()));
+  return std::move(loaded.job.data);
 }
 
 /// Returns the loss that the user has decided; empty if the data decide it. A preset decides it if
@@ -262,6 +280,7 @@ Result<uint64_t> estimated_records(const FileFacts& facts) {
   data.columns = facts.columns;
   data.header = facts.header;
   data.delimiter = facts.delimiter;
+  data.quoted_newlines = facts.quoted_newlines;
   DP_TRY(const data::File file, data::File::open(facts.path));
   DP_TRY(const uint64_t record_bytes, data::mean_record_bytes(data, facts.path));
   return std::max<uint64_t>(file.bytes() / std::max<uint64_t>(record_bytes, 1), 1);
@@ -310,7 +329,8 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
   const std::string loss = given_loss(model);
   if (!model.options.target.empty()) roles.targets = {{model.options.target, loss}};
   if (!model.options.weights.empty()) roles.weights = {model.options.weights};
-  DP_TRY(FileFacts facts, data::sniff(path, {}, roles));
+  DP_TRY(const DataSpec declared, data_of(overrides, here, roles));
+  DP_TRY(FileFacts facts, data::sniff(path, declared, roles));
   if (const LossInfo* const info = find_loss(loss)) {
     if (info->is_regression()) facts.classes = 0;
     if (info->target == TargetType::kBinary) facts.classes = 2;
@@ -329,7 +349,8 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
       if (override.key == key) return fs::absolute(unquoted(override.value), error).string();
     return otherwise;
   };
-  const Job sampled = job_for_file(facts, here);
+  Job sampled = job_for_file(facts, here);
+  sampled.data.skip_lines = declared.skip_lines;
   DP_TRY_VOID(
       take_all_classes(sampled.data, here,
                        {fresh ? "" : run_of("run_dir", sampled.run_dir),

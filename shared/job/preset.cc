@@ -533,6 +533,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   job.data.columns = facts.columns;
   job.data.header = facts.header;
   job.data.delimiter = facts.delimiter;
+  job.data.quoted_newlines = facts.quoted_newlines;
   job.data.trim = facts.trim;
   job.data.missing = facts.missing;
   job.data.fields = facts.fields;

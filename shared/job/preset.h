@@ -27,6 +27,7 @@ struct FileFacts {
   std::vector<std::string> columns;
   bool header = false;
   std::string delimiter;
+  bool quoted_newlines = false;
   bool trim = false;
   std::vector<std::string> missing;
   std::vector<FieldSpec> fields;  // suggested types and transforms, including the target

@@ -26,7 +26,8 @@ struct Sniffed {
 };
 
 /// The fields of a job with a role that does not follow from their values. Detection declares them
-/// without transforms and defaults, so that a record without a value is a bad record.
+/// without transforms and defaults, so that a record without a value is a bad record. Also says
+/// which settings of the data are decided although they have their default.
 struct Roles {
   struct Target {
     std::string name;
@@ -34,6 +35,7 @@ struct Roles {
   };
   std::vector<Target> targets;
   std::vector<std::string> weights;  // sample weights
+  bool header_decided = false;       // DataSpec::header says whether there is a header
 };
 
 /// The decompressed beginning of a file, kSampleBytes long. Reads the file when text() or lines()

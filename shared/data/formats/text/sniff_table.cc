@@ -110,7 +110,26 @@ struct Cells {
   char delimiter = 0;  // 0: the file is no table
   size_t width = 0;    // number of columns
   std::vector<std::string_view> lines;
+  bool breaks = false;  // quoted cells may contain line breaks
 };
+
+bool has_odd_quotes(std::string_view line) {
+  return std::count(line.begin(), line.end(), '"') % 2 != 0;
+}
+
+/// Returns how many of the records don't have the usual number of cells.
+size_t odd_rows(const std::vector<std::string_view>& records, char delimiter) {
+  size_t with_it = 0;
+  usual_width(split_all(records, delimiter, true, kSampleLines), with_it);
+  return std::min(records.size(), kSampleLines) - with_it;
+}
+
+/// Returns whether cells in quotes contain line breaks. Then most of the lines that are no rows
+/// belong to records of several lines. A quote that is open by mistake has no such effect.
+bool has_breaks_in_quotes(FileSample& file, char delimiter) {
+  if (std::ranges::none_of(file.lines(), has_odd_quotes)) return false;
+  return 2 * odd_rows(file.records(delimiter), delimiter) < odd_rows(file.lines(), delimiter);
+}
 
 /// Chooses the delimiter with which the most lines have the same number of cells.
 Cells find_cells(FileSample& file, std::string_view candidates) {
@@ -118,9 +137,10 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
   double best = 0;
   for (const char candidate : candidates) {
     const bool quotes = traits_of(table_format_of(candidate)).quotes;
+    const bool breaks =
+        quotes && (file.declared().quoted_newlines || has_breaks_in_quotes(file, candidate));
     // If cells may contain line breaks, the end of a record depends on the delimiter.
-    std::vector<std::string_view> records =
-        file.declared().quoted_newlines && quotes ? file.records(candidate) : file.lines();
+    std::vector<std::string_view> records = breaks ? file.records(candidate) : file.lines();
     const Rows rows = split_all(records, candidate, quotes, 200);
     size_t with_it = 0;
     const size_t columns = usual_width(rows, with_it);
@@ -128,7 +148,7 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
         rows.empty() ? 0 : double(with_it) / double(std::min<size_t>(records.size(), 200));
     if (columns < 2 || share < 0.9 || share <= best) continue;
     best = share;
-    out = {candidate, columns, std::move(records)};
+    out = {candidate, columns, std::move(records), breaks};
   }
   return out;
 }
@@ -156,7 +176,7 @@ bool begins_with_header(const Rows& rows, const std::vector<Column>& columns,
 
 Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   const size_t width = cells.width;
-  FileFacts facts{.format = table_format_of(cells.delimiter)};
+  FileFacts facts{.format = table_format_of(cells.delimiter), .quoted_newlines = cells.breaks};
   if (cells.delimiter != traits_of(facts.format).delimiter)
     facts.delimiter = std::string(1, cells.delimiter);
   Rows rows = split_all(cells.lines, cells.delimiter, traits_of(facts.format).quotes, kSampleLines);
@@ -175,7 +195,8 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   std::vector<Column> columns;
   for (size_t i = 0; i < width; ++i) columns.push_back(look_at(rows, i, 1));
   const std::vector<std::string>& declared = file.declared().columns;
-  facts.header = file.declared().header || begins_with_header(rows, columns, file.declared());
+  facts.header = file.declared().header || (!file.roles().header_decided &&
+                                            begins_with_header(rows, columns, file.declared()));
   if (!declared.empty() && !file.declared().header) {
     if (facts.header) {
       return Error{
@@ -217,8 +238,9 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   const bool named = facts.header || !declared.empty();
   const std::string found = describe_columns(
       file.roles(), {.titles = titles, .columns = columns, .named = named}, facts.columns, facts);
-  facts.reason = str(traits_of(facts.format).name,
-                     facts.header ? " with header: " : " without header: ", found);
+  facts.reason = str(
+      traits_of(facts.format).name, facts.header ? " with header" : " without header",
+      cells.breaks && !file.declared().quoted_newlines ? ", line breaks in quotes: " : ": ", found);
   return facts;
 }
 

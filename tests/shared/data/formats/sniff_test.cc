@@ -28,6 +28,7 @@ uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
   plan->data.header = sniffed.header;
   plan->data.delimiter = sniffed.delimiter;
   plan->data.trim = sniffed.trim;
+  plan->data.quoted_newlines = sniffed.quoted_newlines;
   plan->data.missing = sniffed.missing;
   plan->data.fields = sniffed.fields;
   for (const FieldSpec& field : sniffed.fields) {
@@ -306,6 +307,35 @@ TEST_CASE("sniff: header, skipped lines and delimiter of the job are used", "[da
   const FileFacts facts = sniff(texts, {.header = true, .skip_lines = 1, .delimiter = ";"}).value();
   CHECK(facts.header);
   CHECK(facts.columns == std::vector<std::string>{"color", "label"});
+}
+
+TEST_CASE("sniff: line breaks in quotes are detected, but an open quote is a bad line", "[data]") {
+  const ScratchDir dir;
+  const auto facts_of = [&](int every) {
+    std::string text = "x,review,label\n";
+    for (int i = 0; i < 200; ++i) {
+      const bool has_break = i % every == 0;
+      text += str(i * 0.37, has_break ? ",\"good, really\ngood " : ",\"good, really good ", i,
+                  "\",", i % 2, "\n");
+    }
+    return sniff(dir.write("f.csv", text)).value();
+  };
+  for (const int every : {1, 2, 40}) {
+    CAPTURE(every);
+    const FileFacts facts = facts_of(every);
+    CHECK(facts.quoted_newlines);
+    CHECK(facts.header);
+    CHECK(facts.columns == std::vector<std::string>{"x", "review", "label"});
+    CHECK(facts.target == "label");
+    CHECK_THAT(facts.reason, Contains("with header, line breaks in quotes: "));
+    CHECK(records_as_proposed(dir.path() + "/f.csv", facts) == 200);
+  }
+  std::string plain = "x,review,label\n";
+  for (int i = 0; i < 200; ++i) plain += str(i * 0.37, ",\"good, really\",", i % 2, "\n");
+  const std::string open = plain + "0.5,\"never closed,1\n" + plain.substr(15);
+  CHECK_FALSE(sniff(dir.write("p.csv", plain)).value().quoted_newlines);
+  CHECK_FALSE(sniff(dir.write("o.csv", open)).value().quoted_newlines);
+  CHECK(sniff(dir.write("p.csv", plain), {.quoted_newlines = true}).value().quoted_newlines);
 }
 
 TEST_CASE("sniff: numbers become quantiles, and integers with few values also ids", "[data]") {
