@@ -549,12 +549,15 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   const bool numbers = std::ranges::any_of(facts.fields, [&](const FieldSpec& field) {
     return field.name != target && is_quantile(field);
   });
+  const bool texts = std::ranges::any_of(facts.fields, [&](const FieldSpec& field) {
+    return field.name != target && is_sparse(field) && field.is_bag();
+  });
   // Such as users and items, of which the pairs matter.
   const bool two_ids = categories && !numbers && facts.classes <= 2 && facts.fields.size() == 3 &&
                        !traits_of(facts.format).own_columns;
   job.train.batch_size = facts.records_estimated > kManyRecords / 10 ? 512 : 256;
   const bool sparse_lines = has_sparse_lines(facts.format) || facts.has_pairs;
-  if (facts.classes > 2 && !categories && !numbers && !sparse_lines) {
+  if (facts.classes > 2 && !categories && !numbers && !sparse_lines && !texts) {
     job.model.preset = "softmax_mlp";
     options.units = {128, facts.classes};
   } else if (two_ids) {

@@ -327,7 +327,17 @@ std::string describe_columns(const Roles& roles, const TableColumns& table,
   };
   std::vector<Roles::Target> targets = present(roles.targets, is_column);
   if (targets.empty()) {
-    std::string& guess = names[choose_target(names, table.columns, table.named, why)];
+    size_t chosen = choose_target(names, table.columns, table.named, why);
+    if (target_rank(names[chosen]) == kNoTargetName && table.columns[chosen].is_text()) {
+      // A text is no target, in files such as "label, text" too.
+      for (size_t i = names.size(); i-- > 0;) {
+        const Column& column = table.columns[i];
+        if (column.is_text() || use_of(names[i], column) != ColumnUse::kValues) continue;
+        chosen = i, why = "the last column that is no text, id or time";
+        break;
+      }
+    }
+    std::string& guess = names[chosen];
     if (!table.named) guess = "label";
     targets = {{guess, ""}};
   } else {

@@ -250,6 +250,38 @@ TEST_CASE("a data file that is sorted by a label of texts has all its classes", 
   CHECK(binary->loaded.job.data.find_field("kind")->positive == std::vector<std::string>{"fox"});
 }
 
+TEST_CASE("a data file is detected with the settings that the overrides give", "[chief]") {
+  const ScratchDir dir;
+  std::string lines = "x,a note,kind\n";
+  for (int i = 0; i < 300; ++i)
+    lines += str(i % 97, ",\"one\ntwo\",", i % 3 == 0 ? "fox" : "horse", "\n");
+  const std::string path = dir.write("d.csv", "made by hand\n" + lines);
+  const std::vector<Override> overrides = {{"data.skip_lines", "1", "--set"},
+                                           {"data.quoted_newlines", "true", "--set"},
+                                           {"train.epochs", "3", "--set"}};
+  const auto given = load_given_job(path, overrides);
+  INFO((given ? "" : given.error().what));
+  REQUIRE(given);
+  const DataSpec& data = given->loaded.job.data;
+  CHECK(data.columns == std::vector<std::string>{"x", "a note", "kind"});
+  CHECK(data.header);
+  CHECK(data.quoted_newlines);
+  CHECK(data.skip_lines == 1);
+  CHECK(given->loaded.job.model.outputs[0].target == "kind");
+
+  std::string texts = "text,mood\n";
+  for (int i = 0; i < 300; ++i) texts += str("a word", i % 7, i % 3 == 0 ? ",sad\n" : ",glad\n");
+  dir.write("t.csv", texts);
+  CHECK(load_given_job(dir / "t.csv", {})->loaded.job.data.header);
+  const std::vector<Override> no_header = {{"data.header", "false", "--set"}};
+  const auto without = load_given_job(dir / "t.csv", no_header);
+  REQUIRE(without);
+  CHECK_FALSE(without->loaded.job.data.header);
+  CHECK(without->loaded.job.data.columns == std::vector<std::string>{"c1", "label"});
+  const std::vector<Override> unknown = {{"data.skip_lines", "one", "--set"}};
+  CHECK_FALSE(load_given_job(path, unknown));
+}
+
 TEST_CASE("logistic_regression for a data file predicts as many classes as the target has",
           "[chief]") {
   const ScratchDir dir;

@@ -1,6 +1,8 @@
 // sniff of tables: finds the delimiter and the header, derives a field from each column, and finds
 // the target.
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -15,6 +17,11 @@ namespace {
 
 const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan",
                                              "NULL", "null", "None", "\\N"};
+
+// Names that columns of texts and their targets often have, besides those of targets.
+constexpr std::array kTextNames = {"text",    "review",    "reviews",  "sentence", "comment",
+                                   "message", "title",     "headline", "document", "tweet",
+                                   "body",    "sentiment", "category", "topic",    "description"};
 
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -174,6 +181,45 @@ bool begins_with_header(const Rows& rows, const std::vector<Column>& columns,
   return header && (names_only || (distinct && declared.columns.empty()));
 }
 
+/// Returns whether a text is usual for the name of a column of texts, or of a target.
+bool is_usual_name(std::string text) {
+  for (char& c : text) c = char(std::tolower(uint8_t(c)));
+  // One letter is more often the value of a category.
+  return text.size() > 1 && (target_rank(text) != kNoTargetName ||
+                             std::ranges::find(kTextNames, text) != kTextNames.end());
+}
+
+/// Returns whether a text may be a name: it begins with no digit, sign or currency.
+bool may_be_name(const std::string& text) {
+  return !text.empty() && (std::isalpha(uint8_t(text[0])) || text[0] == '_' || text[0] == '#' ||
+                           uint8_t(text[0]) >= 0x80);
+}
+
+/// Returns whether the first row has names although no column is numeric: all of its cells differ,
+/// and no other row has one of them in its column. A first record has that, too, if each of its
+/// texts occurs once. So a name must be a usual one, or in some column almost all texts must occur
+/// again.
+bool begins_with_text_names(const Rows& rows, const std::vector<Column>& columns) {
+  constexpr double kChance = 0.05;  // that a record is taken for a header
+  if (rows.size() < 2 || first_repeated(rows[0]) != nullptr) return false;
+  bool usual = false;
+  double chance = 1;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const std::string& first = rows[0][i];
+    const auto has_it = [&](const auto& row) { return &row != &rows[0] && row[i] == first; };
+    if (!may_be_name(first) || kMissingMarks.contains(first) || std::ranges::any_of(rows, has_it))
+      return false;
+    usual = usual || is_usual_name(first);
+    const auto& texts = columns[i].texts;
+    if (texts.size() == kDistinctMax) continue;  // not all are known
+    const auto once = std::ranges::count_if(texts, [](const auto& t) { return t.second == 1; });
+    // If the first row is a record, it is as likely as any other to be one of these.
+    if (columns[i].cells > 0)
+      chance = std::min(chance, double(once + 1) / double(columns[i].cells + 1));
+  }
+  return usual || chance <= kChance;
+}
+
 Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   const size_t width = cells.width;
   FileFacts facts{.format = table_format_of(cells.delimiter), .quoted_newlines = cells.breaks};
@@ -195,8 +241,10 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   std::vector<Column> columns;
   for (size_t i = 0; i < width; ++i) columns.push_back(look_at(rows, i, 1));
   const std::vector<std::string>& declared = file.declared().columns;
-  facts.header = file.declared().header || (!file.roles().header_decided &&
-                                            begins_with_header(rows, columns, file.declared()));
+  const bool open = !file.declared().header && !file.roles().header_decided;
+  const bool numbers = open && begins_with_header(rows, columns, file.declared());
+  const bool texts = open && !numbers && declared.empty() && begins_with_text_names(rows, columns);
+  facts.header = file.declared().header || numbers || texts;
   if (!declared.empty() && !file.declared().header) {
     if (facts.header) {
       return Error{
@@ -240,6 +288,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
       file.roles(), {.titles = titles, .columns = columns, .named = named}, facts.columns, facts);
   facts.reason = str(
       traits_of(facts.format).name, facts.header ? " with header" : " without header",
+      texts ? " (if the first line is a record: --set data.header=false)" : "",
       cells.breaks && !file.declared().quoted_newlines ? ", line breaks in quotes: " : ": ", found);
   return facts;
 }

@@ -1,0 +1,77 @@
+// sniff of tables: headers above columns of texts.
+#include "shared/data/formats/sniff.h"
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+
+/// Detects a file of `rows` rows below `header`.
+template <typename Row>
+FileFacts facts_of(const std::string& header, int rows, Row&& row, const Roles& roles = {}) {
+  const ScratchDir dir;
+  std::string text = header;
+  for (int i = 0; i < rows; ++i) text += row(i) + "\n";
+  return sniff(dir.write("f.csv", text), {}, roles).value();
+}
+
+std::string sentence(int i) {
+  return str("the movie number ", i, " has a plot with scene ", i * 7 % 100, " in it");
+}
+const char* mood(int i) { return i % 3 == 0 ? "pos" : "neg"; }
+
+TEST_CASE("sniff: a first row of texts is a header if no record is like it", "[data]") {
+  const auto review_first = [](int i) { return str(sentence(i), ",", mood(i)); };
+  const auto mood_first = [](int i) { return str(mood(i), ",", sentence(i)); };
+  for (const char* names : {"text,sentiment", "text,label", "review,mood", "Frage,Klasse"}) {
+    CAPTURE(names);
+    const FileFacts facts = facts_of(str(names, "\n"), 100, review_first);
+    CHECK(facts.header);
+    CHECK(facts.target == std::string(names).substr(std::string(names).find(',') + 1));
+    CHECK(facts.classes == 2);
+    CHECK(facts.fields.size() == 2);
+    CHECK_THAT(facts.reason, Contains("(if the first line is a record: --set data.header=false)"));
+  }
+  const FileFacts swapped = facts_of("sentiment,text\n", 100, mood_first);
+  CHECK(swapped.header);
+  CHECK(swapped.target == "sentiment");
+  CHECK(facts_of("sentiment,text\n", 2, mood_first).header);  // usual names
+  CHECK_FALSE(facts_of("", 100, mood_first).header);
+  CHECK_FALSE(facts_of("", 100, review_first).header);
+  CHECK(facts_of("", 100, mood_first).target == "label");  // the texts are no target
+  CHECK(facts_of("", 100, mood_first).columns == std::vector<std::string>{"label", "c2"});
+
+  const FileFacts decided =
+      facts_of("text,sentiment\n", 100, review_first, {.header_decided = true});
+  CHECK_FALSE(decided.header);
+}
+
+TEST_CASE("sniff: the first record of a file of categories is no header", "[data]") {
+  // Each letter occurs again.
+  const auto letters = [](int i) {
+    return str(char('a' + i % 2), ",", char('k' + i % 3), ",", char('p' + i % 5));
+  };
+  CHECK_FALSE(facts_of("", 50, letters).header);
+  CHECK(facts_of("class,shape,color\n", 50, letters).header);
+  // The first record has a text that occurs once in each column, and so have many others.
+  const auto rare = [](int i) {
+    return i % 4 == 0 ? str("x", i, ",y", i, ",z", i) : str("a,k,p");
+  };
+  CHECK_FALSE(facts_of("", 100, rare).header);
+  // It has one in one column only.
+  CHECK_FALSE(facts_of("odd,k,p\n", 50, letters).header);
+  // Nothing repeats: names and answers.
+  const auto pairs = [](int i) { return str("question ", i, ",answer ", i); };
+  CHECK_FALSE(facts_of("", 50, pairs).header);
+  // Dates, amounts, marks and repeated or empty cells are no names.
+  for (const char* first : {"2026-11-27,red,up", "$12.50,red,up", "?,red,up", ",red,up",
+                            "red,red,up", "-,red,up"}) {
+    CAPTURE(first);
+    CHECK_FALSE(facts_of(str(first, "\n"), 50, letters).header);
+  }
+  CHECK(facts_of("shape,red,up\n", 50, letters).header);
+}
+
+}  // namespace
+}  // namespace downpour::data
