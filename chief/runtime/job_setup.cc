@@ -379,7 +379,15 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   given.from_data_file = true;
   // Print the generated job and load it with the overrides, like a job of the user.
   const JobSource source{here + "/" + chosen.job.name + ".toml", job_to_toml(chosen.job)};
-  DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
+  std::vector<Override> by_field(overrides.begin(), overrides.end());
+  for (Override& override : by_field) {
+    // The target may be given by its column, whose field has another name.
+    const FieldSpec* const target = chosen.job.data.find_field(chosen.job.model.options.target);
+    if (override.key == "model.target" && target != nullptr &&
+        unquoted(override.value) == target->source_name())
+      override.value = str('"', target->name, '"');
+  }
+  DP_TRY(given.loaded, load_job(source, by_field, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed, use.fresh));
   given.sniffed = chosen.reason;
   return given;

@@ -9,6 +9,7 @@
 #include "shared/data/values/fields.h"
 #include "shared/data/values/label_texts.h"
 #include "shared/job/losses.h"
+#include "shared/job/validate_support.h"
 
 namespace downpour::data {
 namespace {
@@ -319,12 +320,60 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
   facts.fields.push_back(std::move(field));
 }
 
-std::string describe_columns(const Roles& roles, const TableColumns& table,
+namespace {
+
+/// Returns the name of the field of a column: "_" stands for what it can't contain.
+std::string field_name(std::string column) {
+  constexpr size_t kLongest = 150;  // leaves room for "_missing"
+  if (can_be_named(column) && column.size() <= kLongest) return column;
+  for (char& c : column)
+    if (!can_be_named({'_', c})) c = '_';
+  if (column.starts_with('.')) column[0] = '_';
+  size_t end = std::min(column.size(), kLongest);
+  while (end < column.size() && (uint8_t(column[end]) & 0xc0) == 0x80) --end;  // inside a letter
+  return column.substr(0, end);
+}
+
+/// Returns the roles with the names of columns where they have those of fields.
+Roles by_column(Roles roles, const std::vector<std::string>& columns) {
+  const auto rename = [&](std::string& name) {
+    if (std::ranges::count(columns, name) > 0) return;
+    const auto column = std::ranges::find(columns, name, field_name);
+    if (column != columns.end()) name = *column;
+  };
+  for (Roles::Target& target : roles.targets) rename(target.name);
+  for (std::string& name : roles.weights) rename(name);
+  return roles;
+}
+
+/// Gives each field a name that fields can have, and adds to `note` which columns have others.
+void rename_fields(const std::vector<std::string>& columns, FileFacts& facts, std::string& note) {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::count(columns, name) > 0 ||
+           std::ranges::count(facts.fields, name, &FieldSpec::name) > 0;
+  };
+  for (FieldSpec& field : facts.fields) {
+    std::string name = field_name(field.name);
+    if (name == field.name) continue;
+    while (is_taken(name)) name += '_';
+    if (facts.target == field.name) facts.target = name;
+    if (field.column.empty()) {
+      field.column = field.name;
+      note += str("; the column ", shown(field.name), " is the field ", shown(name));
+    }
+    field.name = std::move(name);
+  }
+}
+
+}  // namespace
+
+std::string describe_columns(const Roles& given, const TableColumns& table,
                              std::vector<std::string>& names, FileFacts& facts) {
   std::string why, note;
   const auto is_column = [&](const std::string& name) {
     return std::ranges::count(names, name) > 0;
   };
+  const Roles roles = by_column(given, names);
   std::vector<Roles::Target> targets = present(roles.targets, is_column);
   if (targets.empty()) {
     size_t chosen = choose_target(names, table.columns, table.named, why);
@@ -368,6 +417,7 @@ std::string describe_columns(const Roles& roles, const TableColumns& table,
     const auto i = size_t(std::ranges::find(names, target.name) - names.begin());
     describe_target(target, table.columns[i], facts, note);
   }
+  rename_fields(names, facts, left_out);
   return str(numeric, " numeric, ", categorical, " categorical",
              text > 0 ? str(", ", text, " text") : "", " columns; target \"", facts.target, "\" (",
              why, "; ", said(facts.classes), note, ")", left_out);

@@ -73,5 +73,23 @@ TEST_CASE("sniff: the first record of a file of categories is no header", "[data
   CHECK(facts_of("shape,red,up\n", 50, letters).header);
 }
 
+TEST_CASE("sniff: a column with a name that no field can have is read by another one", "[data]") {
+  const auto row = [](int i) {
+    return str(i % 40, ",", i * 0.37, ",", i % 5 == 0 ? "" : str(i * 0.5), ",", i % 2);
+  };
+  const char* const header = "a/b,a_b,.c/d,is/up\n";
+  const FileFacts facts = facts_of(header, 300, row, {.targets = {{"is/up", ""}}});
+  CHECK(facts.columns == std::vector<std::string>{"a/b", "a_b", ".c/d", "is/up"});
+  std::vector<std::string> fields;
+  for (const FieldSpec& field : facts.fields)
+    fields.push_back(field.name + "=" + field.source_name());
+  CHECK(fields == std::vector<std::string>{"a_b_=a/b", "a_b_id=a/b", "a_b=a_b", "_c_d=.c/d",
+                                           "_c_d_missing=.c/d", "is_up=is/up"});
+  CHECK(facts.target == "is_up");
+  CHECK_THAT(facts.reason, Contains("target \"is_up\"") &&
+                               Contains("the column a/b is the field a_b_; the column .c/d is"));
+  CHECK(facts_of(header, 300, row, {.targets = {{"is_up", ""}}}).target == "is_up");
+}
+
 }  // namespace
 }  // namespace downpour::data
