@@ -45,6 +45,8 @@ void fill_from(const FileFacts& found, DataSpec& data) {
     data.trim = data.trim || found.trim;
     data.quoted_newlines = data.quoted_newlines || found.quoted_newlines;
     if (data.missing.empty()) data.missing = found.missing;
+    // Bad records are skipped already.
+    if (data.filter.empty() && data.bad_records == BadRecords::kFail) data.filter = found.filter;
   }
 }
 

@@ -262,6 +262,7 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
     uint64_t width = 1;
     for (const int64_t d : number_shape(*job.data.find_field(output.target))) width *= uint64_t(d);
     plan->layout.floats.push_back({output.target, uint32_t(width)});
+    plan->targets.push_back({.field = output.target});
     outputs.push_back(&output);
     fields.emplace_back();
   }

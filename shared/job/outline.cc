@@ -32,6 +32,7 @@ constexpr std::array kNotes = {
     Note{"data.quoted_newlines", "detected: line breaks in quoted values"},
     Note{"data.trim", "detected: blanks around values"},
     Note{"data.missing", "detected: texts that mean that a value is missing"},
+    Note{"data.filter", "leaves out the records without a target"},
     Note{"data.interleave",
          "ranges of the file that a shard joins, because files are often sorted"},
     Note{"model.preset", "chosen from the types of the fields (docs/models.md)"},

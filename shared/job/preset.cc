@@ -537,6 +537,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   job.data.trim = facts.trim;
   job.data.missing = facts.missing;
   job.data.fields = facts.fields;
+  job.data.filter = facts.filter;
   PresetOptions& options = job.model.options;
   options.target = facts.target;
 

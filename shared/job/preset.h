@@ -31,6 +31,7 @@ struct FileFacts {
   bool trim = false;
   std::vector<std::string> missing;
   std::vector<FieldSpec> fields;  // suggested types and transforms, including the target
+  std::string filter;  // leaves out the records without a target
   std::string target;
   uint32_t classes = 2;  // 2: binary; more: multi-class; 0: regression
   uint64_t records_estimated = 0;

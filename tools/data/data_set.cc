@@ -62,6 +62,7 @@ Result<DataSet> open_data_set(const std::vector<std::string>& names,
   if (auto [found, facts] = data::recognize(first); facts) {
     facts->path = first;
     set.job = job_for_file(*facts, here);
+    set.job.data.filter.clear();  // all records are shown and copied
     set.found = facts->reason;
   } else if (traits_of(found).typed && !is_lines(found)) {
     set.job.data.format = found;  // its records can be read without the settings

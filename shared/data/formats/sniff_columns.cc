@@ -417,7 +417,15 @@ std::string describe_columns(const Roles& given, const TableColumns& table,
     const auto i = size_t(std::ranges::find(names, target.name) - names.begin());
     describe_target(target, table.columns[i], facts, note);
   }
+  const Column& predicted =
+      table.columns[size_t(std::ranges::find(names, targets[0].name) - names.begin())];
   rename_fields(names, facts, left_out);
+  const bool can_quote = facts.target.find('`') == std::string::npos;
+  if (table.filters && can_quote && predicted.lacks_values() && predicted.cells > 0) {
+    facts.filter = str("!missing(`", facts.target, "`)");
+    left_out += str("; records without a target are left out (", predicted.missing(), " of the ",
+                    predicted.missing() + predicted.cells, " in the sample; data.filter)");
+  }
   return str(numeric, " numeric, ", categorical, " categorical",
              text > 0 ? str(", ", text, " text") : "", " columns; target \"", facts.target, "\" (",
              why, "; ", said(facts.classes), note, ")", left_out);

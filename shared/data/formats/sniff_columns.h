@@ -34,6 +34,12 @@ struct Column {
   void add_number(double number);
   bool is_numeric() const { return numeric && !numbers.empty(); }
   bool lacks_values() const { return empty > 0 || !marks.empty(); }
+  /// Returns the number of missing values.
+  size_t missing() const {
+    size_t sum = empty;
+    for (const auto& [mark, count] : marks) sum += count;
+    return sum;
+  }
   /// Returns true for texts of several words that are seldom repeated.
   bool is_text() const {
     const size_t tracked = std::min(cells, kDistinctMax);
@@ -102,7 +108,8 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
 struct TableColumns {
   std::span<const std::string> titles;  // the names that say what the columns are good for
   std::span<const Column> columns;
-  bool named = true;  // the names are those of the data
+  bool named = true;     // the names are those of the data
+  bool filters = false;  // records without a target are left out
 };
 /// Adds the fields of all columns to `facts`, and finds the target if the job names none. The guess
 /// of an unnamed column renames it in `names` to "label". Returns the reason.

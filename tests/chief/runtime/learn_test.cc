@@ -195,6 +195,17 @@ TEST_CASE("a bad record ends the pass with an error that names its line", "[chie
   CHECK(done.error().where.ends_with("d.csv:2"));
 }
 
+TEST_CASE("the hint for a record without a target is to leave it out, not to give it one",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", "5,1\n6,\n7,2\n");
+  RunPlan plan = learning_plan(dir, "data.fields.x = {}\nmodel.offset = \"auto\"\n");
+  const auto done = learn_statistics(plan, false);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().where.ends_with("d.csv:2"));
+  CHECK(done.error().hint == "correct the record, or set data.bad_records = \"skip\"");
+}
+
 /// Returns `records` lines with the labels a and b, and in the last line `last`.
 std::string labelled(int records, const char* last) {
   std::string text;

@@ -285,7 +285,8 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   facts.missing.assign(marks.begin(), marks.end());
   const bool named = facts.header || !declared.empty();
   const std::string found = describe_columns(
-      file.roles(), {.titles = titles, .columns = columns, .named = named}, facts.columns, facts);
+      file.roles(), {.titles = titles, .columns = columns, .named = named, .filters = true},
+      facts.columns, facts);
   facts.reason = str(
       traits_of(facts.format).name, facts.header ? " with header" : " without header",
       texts ? " (if the first line is a record: --set data.header=false)" : "",

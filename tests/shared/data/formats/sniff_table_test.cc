@@ -91,5 +91,29 @@ TEST_CASE("sniff: a column with a name that no field can have is read by another
   CHECK(facts_of(header, 300, row, {.targets = {{"is_up", ""}}}).target == "is_up");
 }
 
+TEST_CASE("sniff: records without a target are left out", "[data]") {
+  for (const char* missing : {"", "NA"}) {
+    CAPTURE(missing);
+    for (const char* kind : {"0", "price", "yes"}) {
+      const auto row = [&](int i) {
+        const std::string value = kind == std::string("price") ? str(i * 0.25)
+                                  : i % 2 == 0                 ? kind
+                                                               : "1";
+        return str(i * 0.37, ",", i % 10 == 0 ? missing : value);
+      };
+      const FileFacts facts = facts_of("x,is/y\n", 200, row);
+      CHECK(facts.target == "is_y");
+      CHECK(facts.classes == (kind == std::string("price") ? 0 : 2));
+      CHECK(facts.filter == "!missing(`is_y`)");
+      CHECK_THAT(facts.reason, Contains("records without a target are left out (20 of the 200"));
+      CHECK(std::ranges::none_of(facts.fields, [&](const FieldSpec& field) {
+        return field.name == facts.target && field.fallback.has_value();
+      }));
+    }
+  }
+  CHECK(facts_of("x,y\n", 200, [](int i) { return str(i % 3 == 0 ? "" : "5", ",", i % 2); })
+            .filter.empty());
+}
+
 }  // namespace
 }  // namespace downpour::data
