@@ -149,6 +149,7 @@ Result<DataSpec> data_of(std::span<const Override> overrides, const std::string&
     for (const char* key : {"delimiter", "header", "missing", "quoted_newlines", "skip_lines"})
       if (override.key == str("data.", key)) settings.push_back(override);
     if (override.key == "data.header") roles.header_decided = true;
+    if (override.key == "data.missing") roles.missing_decided = true;
   }
   if (settings.empty()) return DataSpec{};
   const JobSource rest{
@@ -260,6 +261,7 @@ Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
     auto found = data::sniff(files.front().path, job.data, roles_of(job.model));
     if (found) {
       sniffed = found->reason;
+      for (const std::string& warning : found->warnings) sniffed += "; " + warning;
       fill_from(*found, job.data);
       DP_TRY_VOID(fill_classes(*found, fresh, job));
     } else if (has_named_columns(job.data.format) && job.data.header && !job.data.fields.empty()) {
@@ -358,7 +360,7 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
                        {fresh ? "" : run_of("run_dir", sampled.run_dir),
                         run_of("train.warm_start.run", ""), run_of("train.warm_start.file", "")},
                        loss, facts));
-  ChosenJob chosen{job_for_file(facts, here), std::move(facts.reason)};
+  ChosenJob chosen{job_for_file(facts, here), std::move(facts.reason), std::move(facts.warnings)};
   drop_conflicts(overrides, model, chosen.job);
   return chosen;
 }
@@ -392,6 +394,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   DP_TRY(given.loaded, load_job(source, by_field, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed, use.fresh));
   given.sniffed = chosen.reason;
+  given.notes.insert(given.notes.end(), chosen.warnings.begin(), chosen.warnings.end());
   return given;
 }
 

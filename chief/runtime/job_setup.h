@@ -40,6 +40,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
 struct ChosenJob {
   Job job;
   std::string reason;  // findings about the data, as in GivenJob::sniffed
+  std::vector<std::string> warnings;
 };
 
 /// Chooses a job for a data file (docs/models.md). Relative paths and the run folder start at

@@ -31,7 +31,7 @@ struct FileFacts {
   bool trim = false;
   std::vector<std::string> missing;
   std::vector<FieldSpec> fields;  // suggested types and transforms, including the target
-  std::string filter;  // leaves out the records without a target
+  std::string filter;             // leaves out the records without a target
   std::string target;
   uint32_t classes = 2;  // 2: binary; more: multi-class; 0: regression
   uint64_t records_estimated = 0;
@@ -39,8 +39,9 @@ struct FileFacts {
   // For a bag of keys: the sum of (x_i x_j)^2 over all pairs of keys of a record, where x is the
   // value of a key; the mean over the records. If all values are 1, this is the number of pairs.
   double pairs_per_record = 0;
-  double largest_value = 0;  // absolute, of a key
-  std::string reason;        // for the user, as in "libsvm: 123 features, labels -1 and 1"
+  double largest_value = 0;           // absolute, of a key
+  std::string reason;                 // for the user, as in "libsvm: 123 features, labels -1 and 1"
+  std::vector<std::string> warnings;  // what the user may have to correct
 };
 
 /// Returns a job for a data file that comes without one; docs/models.md says which. A tenth of the

@@ -104,6 +104,8 @@ Result<void> init(const InitFlags& flags) {
   PosixStorage storage;
   DP_TRY_VOID(storage.write_file_atomic(out, as_bytes(text)));
   std::fprintf(stderr, "data: %s\n", printable(chosen.reason).c_str());
+  for (const std::string& warning : chosen.warnings)
+    std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
   std::printf("job     %s\nnext    edit it, or train: downpour train %s\n", printable(out).c_str(),
               printable(out).c_str());
   return {};

@@ -36,6 +36,7 @@ struct Roles {
   std::vector<Target> targets;
   std::vector<std::string> weights;  // sample weights
   bool header_decided = false;       // DataSpec::header says whether there is a header
+  bool missing_decided = false;      // DataSpec::missing has all texts that mean missing
 };
 
 /// The decompressed beginning of a file, kSampleBytes long. Reads the file when text() or lines()

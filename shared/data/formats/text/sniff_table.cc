@@ -8,8 +8,10 @@
 
 #include "shared/base/names.h"
 #include "shared/data/formats/sniff_columns.h"
+#include "shared/data/formats/text/odd_cells.h"
 #include "shared/data/formats/text/table_columns.h"
 #include "shared/data/records/delimited.h"
+#include "shared/job/field_output.h"
 #include "shared/job/formats.h"
 
 namespace downpour::data {
@@ -22,6 +24,10 @@ const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan
 constexpr std::array kTextNames = {"text",    "review",    "reviews",  "sentence", "comment",
                                    "message", "title",     "headline", "document", "tweet",
                                    "body",    "sentiment", "category", "topic",    "description"};
+
+constexpr const char* kPlainNumbers =
+    "write them like 1234.5, without currency, percent sign, separators of thousands and decimal "
+    "comma";
 
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -62,20 +68,28 @@ bool looks_like_criteo(const Rows& rows) {
   return !rows.empty();
 }
 
-Column look_at(const Rows& rows, size_t index, size_t first_row) {
+Column look_at(Records rows, size_t index, const std::set<std::string>& missing) {
   Column column;
-  for (size_t r = first_row; r < rows.size(); ++r) {
-    const std::string& cell = rows[r][index];
+  for (const auto& row : rows) {
+    const std::string& cell = row[index];
     double value = 0;
     if (cell.empty()) {
       ++column.empty;
-    } else if (kMissingMarks.contains(cell)) {
+    } else if (missing.contains(cell)) {
       ++column.marks[cell];
     } else {
       column.add_text(cell, number_of(cell, value) ? std::optional(value) : std::nullopt);
     }
   }
   return column;
+}
+
+/// Returns the texts that mean a missing value whatever the column has.
+std::set<std::string> marks_of(const FileSample& file) {
+  const std::vector<std::string>& declared = file.declared().missing;
+  std::set<std::string> marks(declared.begin(), declared.end());
+  if (!file.roles().missing_decided) marks.insert(kMissingMarks.begin(), kMissingMarks.end());
+  return marks;
 }
 
 /// Returns the facts of a file in Criteo's format. The format's default transform of numbers is
@@ -93,7 +107,7 @@ FileFacts criteo_facts(const Rows& rows, const Roles& roles) {
     if (target != targets.end()) {
       const auto column =
           size_t(std::ranges::find(facts.columns, field.name) - facts.columns.begin());
-      describe_target(*target, look_at(rows, column, 0), facts, note);
+      describe_target(*target, look_at(rows, column, kMissingMarks), facts, note);
       continue;
     }
     if (field.name.starts_with('I')) field.transform = {ops::Quantile{}};
@@ -220,6 +234,66 @@ bool begins_with_text_names(const Rows& rows, const std::vector<Column>& columns
   return usual || chance <= kChance;
 }
 
+/// Checks the first row of a file whose columns a job names.
+Result<void> check_declared(const FileSample& file, const std::vector<std::string>& first,
+                            bool is_header) {
+  if (is_header) {
+    return Error{
+        ErrorCode::kBadData, str("the first line looks like a header: ", shown(first[0]), ", ..."),
+        str(file.path(), ":", file.declared().skip_lines + 1),
+        "set data.header = true to use its names, or data.skip_lines = 1 to use those of "
+        "data.columns; if it is a record, add its mark for an unknown number to data.missing"};
+  }
+  const size_t declared = file.declared().columns.size();
+  if (declared == first.size()) return {};
+  return Error{
+      ErrorCode::kConfig,
+      str("data.columns has ", declared, " names, but the lines have ", first.size(), " columns"),
+      "data.columns", str("name all columns of ", file.path())};
+}
+
+/// Reads texts in columns of numbers as missing where they may be marks, and warns of numbers that
+/// are texts to the parser. Returns such a number of the target; empty if it has none.
+std::string judge_odd_cells(const FileSample& file, Records records, bool named,
+                            std::vector<Column>& columns, FileFacts& facts) {
+  const std::vector<std::string>& names = facts.columns;
+  const auto is_column = [&](const auto& name) { return std::ranges::count(names, name) > 0; };
+  std::vector<Roles::Target> targets = present(file.roles().targets, is_column);
+  std::string ignored, of_target;
+  if (targets.empty()) targets = {{names[choose_target(names, columns, named, ignored)], ""}};
+  const auto is_class = [&](const std::string& text) {
+    for (size_t i = 0; i < names.size(); ++i)
+      if (names_target(targets, names[i]) && columns[i].texts.contains(text)) return true;
+    return false;
+  };
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool target = names_target(targets, names[i]);
+    std::set<std::string> marks = missing_marks(records, i, columns[i], target);
+    const bool open = file.declared().missing.empty() && !file.roles().missing_decided;
+    if (open && !marks.empty() && (target || std::ranges::none_of(marks, is_class))) {
+      std::string list;
+      for (const auto& mark : marks) list += str(list.empty() ? "\"" : ", \"", shown(mark), "\"");
+      marks.merge(marks_of(file));
+      columns[i] = look_at(records, i, marks);
+      facts.warnings.push_back(
+          str("the column `", shown(names[i]), "` has numbers and ", list, ", read as missing (",
+              columns[i].missing(), " of the ", records.size(),
+              " records in the sample, with empty cells); to change this, list the texts that mean "
+              "missing: --set 'data.missing=[...]'"));
+    } else if (std::string cell = formatted_number(records, i, columns[i]); !cell.empty()) {
+      if (target) {
+        of_target = std::move(cell);
+        continue;
+      }
+      facts.warnings.push_back(str("the column `", shown(names[i]),
+                                   "` is read as texts, because its numbers are "
+                                   "written like \"",
+                                   shown(cell), "\"; ", kPlainNumbers));
+    }
+  }
+  return of_target;
+}
+
 Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   const size_t width = cells.width;
   FileFacts facts{.format = table_format_of(cells.delimiter), .quoted_newlines = cells.breaks};
@@ -239,30 +313,19 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   facts.trim = padded > 0;
 
   std::vector<Column> columns;
-  for (size_t i = 0; i < width; ++i) columns.push_back(look_at(rows, i, 1));
+  const std::set<std::string> missing = marks_of(file);
+  for (size_t i = 0; i < width; ++i)
+    columns.push_back(look_at(Records(rows).subspan(1), i, missing));
   const std::vector<std::string>& declared = file.declared().columns;
   const bool open = !file.declared().header && !file.roles().header_decided;
   const bool numbers = open && begins_with_header(rows, columns, file.declared());
   const bool texts = open && !numbers && declared.empty() && begins_with_text_names(rows, columns);
   facts.header = file.declared().header || numbers || texts;
-  if (!declared.empty() && !file.declared().header) {
-    if (facts.header) {
-      return Error{
-          ErrorCode::kBadData,
-          str("the first line looks like a header: ", shown(rows[0][0]), ", ..."),
-          str(file.path(), ":", file.declared().skip_lines + 1),
-          "set data.header = true to use its names, or data.skip_lines = 1 to use those of "
-          "data.columns; if it is a record, add its mark for an unknown number to data.missing"};
-    }
-    if (declared.size() != width) {
-      return Error{ErrorCode::kConfig,
-                   str("data.columns has ", declared.size(), " names, but the lines have ", width,
-                       " columns"),
-                   "data.columns", str("name all columns of ", file.path())};
-    }
-  }
+  if (!declared.empty() && !file.declared().header)
+    DP_TRY_VOID(check_declared(file, rows[0], facts.header));
+  const Records records = Records(rows).subspan(facts.header ? 1 : 0);
   if (!facts.header) {
-    for (size_t i = 0; i < width; ++i) columns[i] = look_at(rows, i, 0);
+    for (size_t i = 0; i < width; ++i) columns[i] = look_at(records, i, missing);
   }
   for (size_t i = 0; i < width; ++i) {
     facts.columns.push_back(facts.header && !rows[0][i].empty()  ? rows[0][i]
@@ -275,6 +338,8 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
         str("the first line looks like a header, but has the column `", shown(*name), "` twice"),
         file.path(), "give each column a unique name"};
   }
+  const bool named = facts.header || !declared.empty();
+  const std::string odd_target = judge_odd_cells(file, records, named, columns, facts);
   std::set<std::string> marks;
   std::vector<std::string> titles = facts.columns;
   for (size_t i = 0; i < width; ++i) {
@@ -283,7 +348,6 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
     if (facts.header && rows[0][i].empty()) titles[i] = "index";
   }
   facts.missing.assign(marks.begin(), marks.end());
-  const bool named = facts.header || !declared.empty();
   const std::string found = describe_columns(
       file.roles(), {.titles = titles, .columns = columns, .named = named, .filters = true},
       facts.columns, facts);
@@ -291,6 +355,13 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
       traits_of(facts.format).name, facts.header ? " with header" : " without header",
       texts ? " (if the first line is a record: --set data.header=false)" : "",
       cells.breaks && !file.declared().quoted_newlines ? ", line breaks in quotes: " : ": ", found);
+  const auto target = std::ranges::find(facts.fields, facts.target, &FieldSpec::name);
+  if (!odd_target.empty() && is_sparse(*target)) {
+    return Error{ErrorCode::kBadData,
+                 str("the numbers of the target `", facts.target, "` are written like \"",
+                     shown(odd_target), "\""),
+                 file.path(), str(kPlainNumbers, "; or name another target: --target NAME")};
+  }
   return facts;
 }
 

@@ -1,5 +1,6 @@
 // sniff of tables: headers above columns of texts.
 #include "shared/data/formats/sniff.h"
+#include "shared/data/formats/text/odd_cells.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -55,9 +56,7 @@ TEST_CASE("sniff: the first record of a file of categories is no header", "[data
   CHECK_FALSE(facts_of("", 50, letters).header);
   CHECK(facts_of("class,shape,color\n", 50, letters).header);
   // The first record has a text that occurs once in each column, and so have many others.
-  const auto rare = [](int i) {
-    return i % 4 == 0 ? str("x", i, ",y", i, ",z", i) : str("a,k,p");
-  };
+  const auto rare = [](int i) { return i % 4 == 0 ? str("x", i, ",y", i, ",z", i) : str("a,k,p"); };
   CHECK_FALSE(facts_of("", 100, rare).header);
   // It has one in one column only.
   CHECK_FALSE(facts_of("odd,k,p\n", 50, letters).header);
@@ -65,8 +64,8 @@ TEST_CASE("sniff: the first record of a file of categories is no header", "[data
   const auto pairs = [](int i) { return str("question ", i, ",answer ", i); };
   CHECK_FALSE(facts_of("", 50, pairs).header);
   // Dates, amounts, marks and repeated or empty cells are no names.
-  for (const char* first : {"2026-11-27,red,up", "$12.50,red,up", "?,red,up", ",red,up",
-                            "red,red,up", "-,red,up"}) {
+  for (const char* first :
+       {"2026-11-27,red,up", "$12.50,red,up", "?,red,up", ",red,up", "red,red,up", "-,red,up"}) {
     CAPTURE(first);
     CHECK_FALSE(facts_of(str(first, "\n"), 50, letters).header);
   }
@@ -111,8 +110,89 @@ TEST_CASE("sniff: records without a target are left out", "[data]") {
       }));
     }
   }
-  CHECK(facts_of("x,y\n", 200, [](int i) { return str(i % 3 == 0 ? "" : "5", ",", i % 2); })
-            .filter.empty());
+  CHECK(facts_of("x,y\n", 200, [](int i) {
+          return str(i % 3 == 0 ? "" : "5", ",", i % 2);
+        }).filter.empty());
+}
+
+const FieldSpec& field_of(const FileFacts& facts, const std::string& name) {
+  const auto field = std::ranges::find(facts.fields, name, &FieldSpec::name);
+  if (field == facts.fields.end()) FAIL("no field " << name);
+  return *field;
+}
+
+TEST_CASE("sniff: few texts in a column of numbers mean missing", "[data]") {
+  const auto with = [](const char* mark, int every, const Roles& roles = {}) {
+    const auto row = [&](int i) {
+      return str(i % every == 0 ? mark : str(i * 0.37), ",", i % 3 == 0 ? "red" : "blue", ",",
+                 i % 2);
+    };
+    return facts_of("a,color,y\n", 300, row, roles);
+  };
+  for (const char* mark : {"-", ".", "#N/A", "unknown", "none", "n/a", "not measured"}) {
+    CAPTURE(mark);
+    const FileFacts facts = with(mark, 3);
+    CHECK(field_of(facts, "a").type == FieldType::kFloat32);
+    CHECK(field_of(facts, "a_missing").positive == std::vector<std::string>{""});
+    CHECK(facts.missing == std::vector<std::string>{mark});
+    REQUIRE(facts.warnings.size() == 1);
+    CHECK_THAT(facts.warnings[0], Contains(str("the column `a` has numbers and \"", mark, "\"")) &&
+                                      Contains("100 of the 300") && Contains("data.missing=[...]"));
+  }
+  // Fewer than half of the cells are numbers; `red` is a category, too.
+  const auto half = [](int i) { return str(i % 5 < 2 ? str(i * 0.37) : "-", ",", i % 2); };
+  CHECK(field_of(facts_of("a,y\n", 300, half), "a").type == FieldType::kString);
+  // The job has decided.
+  CHECK(field_of(with("-", 3, {.missing_decided = true}), "a").type == FieldType::kString);
+  // Four texts, or grades with a text.
+  const auto codes = [](int i) { return str(i % 3 == 0 ? str("x", i % 4) : str(i), ",", i % 2); };
+  CHECK(field_of(facts_of("a,y\n", 300, codes), "a").type == FieldType::kString);
+  const auto grades = [](int i) { return str(i % 4 == 3 ? "3+" : str(i % 4), ",", i % 2); };
+  CHECK(field_of(facts_of("a,y\n", 300, grades), "a").type == FieldType::kString);
+  const auto stars = [](int i) { return str(i % 4 == 3 ? "-" : str(i % 4), ",", i % 2); };
+  CHECK(field_of(facts_of("a,y\n", 300, stars), "a_missing").column == "a");
+}
+
+TEST_CASE("sniff: a mark of another column is no missing target", "[data]") {
+  // Three classes.
+  const auto three = [](int i) { return str(i * 0.37, ",", i % 3 == 0 ? "unknown" : str(i % 3)); };
+  CHECK(facts_of("a,kind\n", 300, three).classes == 3);
+  CHECK(facts_of("a,kind\n", 300, three).warnings.empty());
+  // `none` is a class.
+  const auto both = [](int i) {
+    return str(i % 5 == 0 ? "none" : str(i * 0.37), ",", i % 3 == 0 ? "none" : "some");
+  };
+  const FileFacts facts = facts_of("a,kind\n", 300, both);
+  CHECK(facts.missing.empty());
+  CHECK(field_of(facts, "kind").classes == std::vector<std::string>{"some", "none"});
+  // A target of numbers lacks values.
+  const auto prices = [](int i) { return str(i % 7, ",", i % 10 == 0 ? "-" : str(i * 0.25)); };
+  const FileFacts priced = facts_of("a,price\n", 300, prices);
+  CHECK(priced.classes == 0);
+  CHECK(priced.filter == "!missing(`price`)");
+}
+
+TEST_CASE("sniff: numbers in another notation are reported", "[data]") {
+  for (const char* number : {"1,234.50", "$12.30", "12 %", "12%", "3,5", "1.234,5", "€ 7", "-$5.10",
+                             "1'000", "2 000 000", "12 EUR", "1.000.000"})
+    CHECK(is_formatted_number(number));
+  for (const char* text : {"", "$", "a1", "1a", "10.0.0.1", "2026-11-27", "12:30", "1,2,3", "5/6",
+                           "12,", "1..2", "555-1234", "1,23,456"})
+    CHECK_FALSE(is_formatted_number(text));
+  const auto row = [](int i) { return str("\"", i, ",", 100 + i, ".50\",", i % 2); };
+  const FileFacts facts = facts_of("a,y\n", 300, row);
+  REQUIRE(facts.warnings.size() == 1);
+  CHECK_THAT(facts.warnings[0], Contains("column `a` is read as texts") &&
+                                    Contains("\"0,100.50\"") && Contains("like 1234.5"));
+  const auto words = [](int i) { return str(i % 3 == 0 ? "red" : "1,5 l", ",", i % 2); };
+  CHECK(facts_of("a,y\n", 300, words).warnings.empty());
+  // As a target they are an error.
+  const ScratchDir dir;
+  std::string lines = "a,price\n";
+  for (int i = 0; i < 300; ++i) lines += str(i * 0.37, ",$", i, ".25\n");
+  const Error error = sniff(dir.write("f.csv", lines)).error();
+  CHECK_THAT(error.what, Contains("target `price`") && Contains("\"$0.25\""));
+  CHECK_THAT(error.hint, Contains("1234.5") && Contains("--target NAME"));
 }
 
 }  // namespace
