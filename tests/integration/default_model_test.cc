@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/rng.h"
+#include "shared/base/str.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
