@@ -8,6 +8,7 @@
 #include "shared/data/records/delimited.h"
 #include "shared/data/values/fields.h"
 #include "shared/data/values/label_texts.h"
+#include "shared/job/formats.h"
 #include "shared/job/losses.h"
 #include "shared/job/validate_support.h"
 
