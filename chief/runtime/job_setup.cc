@@ -17,6 +17,7 @@
 #include "shared/data/reading/dataset.h"
 #include "shared/env/storage.h"
 #include "shared/job/field_output.h"
+#include "shared/job/file_job.h"
 #include "shared/job/formats.h"
 #include "shared/job/losses.h"
 #include "shared/job/preset.h"

@@ -51,6 +51,11 @@ inline std::vector<int64_t> number_shape(const FieldSpec& field) {
   return shape;
 }
 
+/// Returns whether the numbers of a field are in [0, 1], as the layer "piecewise" needs them.
+inline bool is_quantile(const FieldSpec& field) {
+  return !field.transform.empty() && std::holds_alternative<ops::Quantile>(field.transform.back());
+}
+
 /// Returns true if the field is computed from other fields and not read.
 inline bool is_cross(const FieldSpec& field) {
   return !field.transform.empty() && std::holds_alternative<ops::Cross>(field.transform[0]);

@@ -9,6 +9,7 @@
 
 #include "shared/base/number_text.h"
 #include "shared/base/str.h"
+#include "shared/job/file_job.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/preset.h"
 

@@ -7,6 +7,7 @@
 #include "shared/data/formats/sniff.h"
 #include "shared/data/values/expression.h"
 #include "shared/data/values/vocabulary.h"
+#include "shared/job/file_job.h"
 #include "shared/job/job_file.h"
 #include "shared/job/preset.h"
 #include "tests/fuzz/reading.h"

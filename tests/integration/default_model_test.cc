@@ -283,7 +283,8 @@ TEST_CASE("numbered classes are those of all records, and a target of one value 
     constant += str(i, ",1\n");
   }
   const auto train = [&](const std::string& name, const std::string& text) {
-    return Program("downpour", {"train", dir.write(name, text), "--epochs", "1"}, dir.path())
+    return Program("downpour", {"train", dir.write(name, text), "--epochs", "1", "--fresh"},
+                   dir.path())
         .wait(60);
   };
   const Ended classes = train("sorted.csv", sorted);

@@ -8,7 +8,7 @@
 #include "shared/data/reading/dataset.h"
 #include "shared/job/formats.h"
 #include "shared/job/keys.h"
-#include "shared/job/preset.h"
+#include "shared/job/file_job.h"
 
 namespace downpour::tools {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "shared/base/result.h"
 #include "shared/base/units.h"
-#include "shared/job/preset.h"
+#include "shared/job/file_job.h"
 
 namespace downpour::data {
 

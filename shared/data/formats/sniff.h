@@ -5,7 +5,7 @@
 
 #include "shared/base/result.h"
 #include "shared/data/formats/file_sample.h"
-#include "shared/job/preset.h"
+#include "shared/job/file_job.h"
 
 namespace downpour::data {
 

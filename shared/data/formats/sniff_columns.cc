@@ -259,8 +259,8 @@ void take_weight(const Roles& roles, FieldSpec& field) {
 
 namespace {
 
-/// Returns the two texts of a column, the positive class last: "yes" beside "no", the larger
-/// number, otherwise the rarer text.
+/// Returns the two texts of a column, the positive class last: that of second_is_positive(),
+/// otherwise the rarer text.
 std::vector<std::string> two_classes(const Column& column) {
   const auto& [first, first_count] = *column.texts.begin();
   const auto& [second, second_count] = *column.texts.rbegin();

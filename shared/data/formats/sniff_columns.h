@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "shared/data/formats/file_sample.h"
-#include "shared/job/preset.h"
+#include "shared/job/file_job.h"
 
 namespace downpour::data {
 

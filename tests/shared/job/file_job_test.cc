@@ -1,4 +1,6 @@
 // job_for_file(): the model and the training of a data file without a job.
+#include "shared/job/file_job.h"
+
 #include <utility>
 
 #include <catch2/catch.hpp>
