@@ -1,7 +1,6 @@
 #include "chief/runtime/classes.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "chief/runtime/work_on.h"
 #include "shared/base/error_text.h"
 #include "shared/base/str.h"
+#include "shared/data/formats/file_sample.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/data/values/label_texts.h"
 #include "shared/env/storage.h"
@@ -55,10 +55,12 @@ Result<void> read_labels(const std::shared_ptr<const data::ReadPlan>& plan,
 
 using Counts = std::map<std::string, uint64_t, std::less<>>;
 
-/// Counts the texts of a label in all records of `source`. Error kBadData: too many texts.
-Result<Counts> count_texts(const DataSpec& data, const SourceSpec& source, const std::string& label,
-                           const std::string& base_dir) {
-  const auto counter = std::make_shared<data::TextCounter>(kTextsMax);
+/// Counts the texts of a label in all records of `source`, at most kTextsMax of them.
+Result<std::shared_ptr<data::TextCounter>> read_texts(const DataSpec& data,
+                                                      const SourceSpec& source,
+                                                      const std::string& label,
+                                                      const std::string& base_dir) {
+  auto counter = std::make_shared<data::TextCounter>(kTextsMax);
   const DataSpec of_source = for_source(data, source);
   DP_TRY(auto files, data::list_files(of_source, source, base_dir));
   auto plan = label_plan(of_source, source, label, base_dir, files, counter);
@@ -68,6 +70,13 @@ Result<Counts> count_texts(const DataSpec& data, const SourceSpec& source, const
   }
   const std::vector<plan::ShardRange> ranges = plan::cut_shards(files, kLabelRangeBytes);
   DP_TRY_VOID(work_on(ranges.size(), [&](size_t i) { return read_labels(plan, ranges[i]); }));
+  return counter;
+}
+
+/// As read_texts(). Error kBadData: too many texts.
+Result<Counts> count_texts(const DataSpec& data, const SourceSpec& source, const std::string& label,
+                           const std::string& base_dir) {
+  DP_TRY(const auto counter, read_texts(data, source, label, base_dir));
   if (!counter->overflowed()) return counter->texts();
   return Error{ErrorCode::kBadData,
                str("the target `", label, "` has more than ", kTextsMax, " different texts"),
@@ -125,17 +134,19 @@ Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label
   return classes;
 }
 
-Result<uint32_t> find_numbered_classes(DataSpec data, const std::string& label,
-                                       const std::string& base_dir) {
+Result<LabelNumbers> find_numbers(DataSpec data, const std::string& label,
+                                  const std::string& base_dir) {
   for (FieldSpec& field : data.fields)
     if (field.name == label) field.type = FieldType::kString;
-  DP_TRY(const Counts counts, count_texts(data, data.source, label, base_dir));
-  uint32_t classes = 0;
-  for (const auto& [text, count] : counts) {
-    const uint64_t number = std::strtoull(text.c_str(), nullptr, 10);
-    if (number < kTextsMax) classes = std::max(classes, uint32_t(number) + 1);
+  DP_TRY(const auto counter, read_texts(data, data.source, label, base_dir));
+  LabelNumbers found{.all_known = !counter->overflowed()};
+  for (const auto& [text, count] : counter->texts()) {
+    double number = 0;
+    if (!data::number_of(text, number)) continue;
+    found.values.insert(number);
+    found.records += count;
   }
-  return classes;
+  return found;
 }
 
 std::vector<std::string> known_classes(const std::vector<std::string>& run_dirs,

@@ -1,6 +1,7 @@
 // Classes: finds the texts of a label in all records, because a sample may lack some of them.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,16 @@ struct LabelClasses {
 Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label,
                                   const std::string& base_dir);
 
-/// Returns the number of classes of a target that is an integer from 0, in all records of the
-/// training source. `data` must describe a table. Labels that are no such integers do not count.
-/// Errors: as find_classes().
-Result<uint32_t> find_numbered_classes(DataSpec data, const std::string& label,
-                                       const std::string& base_dir);
+/// The different values of a target of numbers.
+struct LabelNumbers {
+  std::set<double> values;
+  uint64_t records = 0;
+  bool all_known = true;  // there are at most 1,000
+};
+/// Returns the numbers of the field `label` in all records of the training source. Passes over
+/// other texts, which are bad records. `data` must describe a table. Errors: those of reading.
+Result<LabelNumbers> find_numbers(DataSpec data, const std::string& label,
+                                  const std::string& base_dir);
 
 /// Compares the labels of the evaluation's source with the classes of their fields. Returns a note
 /// about records that eval.unknown_labels = "skip" leaves out; empty if there are none. Error

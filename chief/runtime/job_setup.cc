@@ -13,6 +13,7 @@
 #include "shared/data/bytes/file.h"
 #include "shared/data/formats/parser.h"
 #include "shared/data/formats/sniff.h"
+#include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/table_columns.h"
 #include "shared/data/reading/dataset.h"
 #include "shared/env/storage.h"
@@ -147,10 +148,12 @@ Result<DataSpec> data_of(std::span<const Override> overrides, const std::string&
                          data::Roles& roles) {
   std::vector<Override> settings;
   for (const Override& override : overrides) {
-    for (const char* key : {"delimiter", "header", "missing", "quoted_newlines", "skip_lines"})
+    for (const char* key : {"delimiter", "header", "missing", "quoted_newlines", "skip_lines",
+                            "bad_records", "bad_records_max"})
       if (override.key == str("data.", key)) settings.push_back(override);
     if (override.key == "data.header") roles.header_decided = true;
     if (override.key == "data.missing") roles.missing_decided = true;
+    if (override.key == "data.quoted_newlines") roles.breaks_decided = true;
   }
   if (settings.empty()) return DataSpec{};
   const JobSource rest{
@@ -255,11 +258,16 @@ Result<void> fill_classes(const FileFacts& found, bool fresh, Job& job) {
 
 }  // namespace
 
-Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
+Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh,
+                                const Origins* origins) {
   if (needs_a_look(job.data) && !job.data.source.is_program() && job.data.program.empty()) {
     DP_TRY_VOID(expand_runs(job.data.columns).context("data.columns"));
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
-    auto found = data::sniff(files.front().path, job.data, roles_of(job.model));
+    data::Roles roles = roles_of(job.model);
+    roles.header_decided = origins != nullptr && origins->contains("data.header");
+    roles.missing_decided = origins != nullptr && origins->contains("data.missing");
+    roles.breaks_decided = origins != nullptr && origins->contains("data.quoted_newlines");
+    auto found = data::sniff(files.front().path, job.data, roles);
     if (found) {
       sniffed = found->reason;
       for (const std::string& warning : found->warnings) sniffed += "; " + warning;
@@ -278,17 +286,32 @@ Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
 namespace {
 
 /// Returns about how many records a file has, from its size and the length of its first records.
-Result<uint64_t> estimated_records(const FileFacts& facts) {
-  DataSpec data;
-  data.format = facts.format;
-  data.record = facts.record;
-  data.columns = facts.columns;
-  data.header = facts.header;
-  data.delimiter = facts.delimiter;
-  data.quoted_newlines = facts.quoted_newlines;
-  DP_TRY(const data::File file, data::File::open(facts.path));
-  DP_TRY(const uint64_t record_bytes, data::mean_record_bytes(data, facts.path));
+Result<uint64_t> estimated_records(const DataSpec& data, const std::string& path) {
+  DP_TRY(const data::File file, data::File::open(path));
+  DP_TRY(const uint64_t record_bytes, data::mean_record_bytes(data, path));
   return std::max<uint64_t>(file.bytes() / std::max<uint64_t>(record_bytes, 1), 1);
+}
+
+bool is_number(const std::string& text) {
+  double ignored = 0;
+  return data::number_of(text, ignored);
+}
+
+/// Judges a target of numbers by all records, because a sample of a sorted file has only some.
+Result<void> judge_all_numbers(const DataSpec& data, const std::string& base_dir, FieldSpec& field,
+                               FileFacts& facts) {
+  DP_TRY(const LabelNumbers found, find_numbers(data, field.name, base_dir));
+  const uint32_t in_sample = facts.classes;
+  const bool two = found.values.size() == 2 && !field.classes.empty();
+  if ((found.all_known && two) || found.values.empty()) return {};
+  facts.classes = found.all_known
+                      ? data::numbered_classes(field.source_name(), found.values, found.records)
+                      : 0;
+  field.classes.clear();
+  field.type = facts.classes > 2 ? FieldType::kInt64 : FieldType::kFloat32;
+  if (facts.classes != in_sample)
+    facts.reason += str("; by all records ", data::said(facts.classes));
+  return {};
 }
 
 /// Replaces the classes of the target in the sample by those of all records, or of the first of
@@ -296,25 +319,27 @@ Result<uint64_t> estimated_records(const FileFacts& facts) {
 Result<void> take_all_classes(const DataSpec& data, const std::string& base_dir,
                               const std::vector<std::string>& run_dirs, const std::string& loss,
                               FileFacts& facts) {
+  constexpr uint64_t kScannedMax = 10'000'000;  // records of which the labels are read in seconds
   const auto target = std::ranges::find(facts.fields, facts.target, &FieldSpec::name);
   if (target == facts.fields.end()) return {};
   FieldSpec& field = *target;
-  if (field.classes.empty()) {
-    if (facts.classes <= 2 || field.type != FieldType::kInt64 || !loss.empty() ||
-        traits_of(facts.format).layout != RecordLayout::kTable)
-      return {};
-    DP_TRY(const uint32_t classes, find_numbered_classes(data, field.name, base_dir));
-    if (classes > facts.classes) facts.reason += str("; ", classes, " classes in all records");
-    facts.classes = std::max(facts.classes, classes);
-    return {};
+  const bool numbers = field.classes.empty() ? facts.classes > 0 && field.positive.empty()
+                                             : std::ranges::all_of(field.classes, is_number);
+  if (numbers && known_classes(run_dirs, field.name).empty()) {
+    const bool open = loss.empty() && traits_of(facts.format).layout == RecordLayout::kTable;
+    const bool whole = facts.records_estimated < data::kSampleLines / 2;
+    if (!open || whole || facts.records_estimated > kScannedMax) return {};
+    return judge_all_numbers(data, base_dir, field, facts);
   }
-  const size_t in_sample = field.classes.size();
+  const std::vector<std::string> in_sample = field.classes;
   DP_TRY_VOID(complete_classes(data, base_dir, run_dirs, loss, field));
   if (!field.positive.empty()) {
     facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
-  } else if (field.classes.size() != in_sample) {
+  } else if (field.classes.size() != in_sample.size()) {
     facts.classes = uint32_t(field.classes.size());
     facts.reason += str("; ", facts.classes, " classes in all records");
+  } else if (field.classes.size() == 2 && field.classes != in_sample) {
+    facts.reason += str("; by all records 1 means \"", printable(field.classes[1]), '"');
   }
   return {};
 }
@@ -345,9 +370,6 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
     facts.classes = 2;
   }
   facts.path = is_object || is_memory ? path : fs::absolute(path, error).string();
-  if (facts.records_estimated == 0) {
-    DP_TRY(facts.records_estimated, estimated_records(facts));
-  }
   DP_TRY_VOID(check_target(facts));
   const auto run_of = [&](const char* key, const std::string& otherwise) {
     for (const auto& override : overrides)
@@ -356,6 +378,11 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
   };
   Job sampled = job_for_file(facts, here);
   sampled.data.skip_lines = declared.skip_lines;
+  sampled.data.bad_records = declared.bad_records;
+  sampled.data.bad_records_max = declared.bad_records_max;
+  if (facts.records_estimated == 0) {
+    DP_TRY(facts.records_estimated, estimated_records(sampled.data, facts.path));
+  }
   DP_TRY_VOID(
       take_all_classes(sampled.data, here,
                        {fresh ? "" : run_of("run_dir", sampled.run_dir),
@@ -374,7 +401,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     Job& job = given.loaded.job;
     if (auto taken = take_sources(job, use, given); !taken)
       return located(std::move(taken).error(), given.loaded.origins);
-    if (auto done = complete_from_data(job, given.sniffed, use.fresh); !done)
+    if (auto done = complete_from_data(job, given.sniffed, use.fresh, &given.loaded.origins); !done)
       return located(std::move(done).error(), given.loaded.origins);
     return given;
   }
@@ -386,11 +413,18 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   const JobSource source{here + "/" + chosen.job.name + ".toml", job_to_toml(chosen.job)};
   std::vector<Override> by_field(overrides.begin(), overrides.end());
   for (Override& override : by_field) {
-    // The target may be given by its column, whose field has another name.
-    const FieldSpec* const target = chosen.job.data.find_field(chosen.job.model.options.target);
-    if (override.key == "model.target" && target != nullptr &&
-        unquoted(override.value) == target->source_name())
-      override.value = str('"', target->name, '"');
+    // The target and the weights may be given by their columns, whose fields have other names.
+    const std::string column = unquoted(override.value);
+    const FieldSpec* field = chosen.job.data.find_field(chosen.job.model.options.target);
+    if (override.key == "model.weights") {
+      const auto& fields = chosen.job.data.fields;
+      const auto found = std::ranges::find(fields, column, &FieldSpec::source_name);
+      field = found == fields.end() ? nullptr : &*found;
+    } else if (override.key != "model.target") {
+      continue;
+    }
+    if (field != nullptr && column == field->source_name())
+      override.value = str('"', field->name, '"');
   }
   DP_TRY(given.loaded, load_job(source, by_field, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed, use.fresh));

@@ -51,8 +51,10 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
 
 /// Fills open settings (format, columns, header, fields) from the first data file, then calls
 /// complete_job(). `sniffed` receives the findings. Classes of a label are those of an earlier run
-/// in the run folder, unless `fresh`.
-Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh = false);
+/// in the run folder, unless `fresh`. `origins`: where the job's keys come from; without it, a key
+/// with its default value is open.
+Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh = false,
+                                const Origins* origins = nullptr);
 
 /// Splits `--set key=value`. Error kUsage if there is no '='.
 Result<Override> parse_set(const std::string& text);

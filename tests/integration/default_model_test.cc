@@ -277,10 +277,11 @@ TEST_CASE("a label of several texts trains a model of all classes, also of those
 TEST_CASE("numbered classes are those of all records, and a target of one value is reported",
           "[integration]") {
   const ScratchDir dir;
-  std::string sorted = "x,kind\n", constant = "x,bought\n";
-  for (int i = 0; i < 12'000; ++i) {
-    sorted += str(i, ",", i < 11'000 ? i / 4'000 : 3, "\n");
+  std::string sorted = "x,kind\n", constant = "x,bought\n", ages = "x,age\n";
+  for (int i = 0; i < 24'000; ++i) {
+    sorted += str(i, ",", i < 22'000 ? i / 11'000 : 2, "\n");
     constant += str(i, ",1\n");
+    ages += str(i, ",", 1 + i / 6'000 + (i > 20'000 ? i % 90 : 0), "\n");
   }
   const auto train = [&](const std::string& name, const std::string& text) {
     return Program("downpour", {"train", dir.write(name, text), "--epochs", "1", "--fresh"},
@@ -290,8 +291,12 @@ TEST_CASE("numbered classes are those of all records, and a target of one value 
   const Ended classes = train("sorted.csv", sorted);
   INFO(classes.err);
   CHECK(classes.status == 0);
-  CHECK(classes.err.find("3 classes") != std::string::npos);
-  CHECK(classes.err.find("4 classes in all records") != std::string::npos);
+  CHECK(classes.err.find("(the last column; binary); by all records 3 classes") !=
+        std::string::npos);
+  const Ended numbers = train("ages.csv", ages);
+  INFO(numbers.err);
+  CHECK(numbers.status == 0);
+  CHECK(numbers.err.find("by all records regression") != std::string::npos);
   const Ended same = train("same.csv", constant);
   CHECK(same.status == 0);
   CHECK(same.out.find("all evaluation data have the same `bought`") != std::string::npos);

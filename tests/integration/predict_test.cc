@@ -80,6 +80,9 @@ TEST_CASE("predictions never overwrite the data", "[integration]") {
   const Ended ended = predict(dir, {"--out", dir / "new-2.csv"});
   CHECK(ended.status == 64);
   CHECK(ended.err.find("the predictions would overwrite the data") != std::string::npos);
+  const Ended glob = downpour(dir, {"predict", dir / "run", "--quiet", "--data", dir / "new-*.csv",
+                                    "--out", dir / "new-2.csv"});
+  CHECK(glob.status == 64);
   std::ifstream file(dir / "new-2.csv");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   CHECK(text == "colour,tag,size\nbrown,,2\n");

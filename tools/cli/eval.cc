@@ -8,6 +8,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/object_scheme.h"
 #include "shared/data/formats/sniff.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/formats.h"
@@ -109,6 +110,19 @@ Result<Job> eval_job(const EvalFlags& flags) {
   return job;
 }
 
+/// Returns an error if the file `out` is one of those to predict.
+Result<void> keep_data(const Job& job, const std::string& out) {
+  const auto files = data::list_files(job.data, job.eval.source, job.base_dir);
+  if (!files) return {};  // the run reports it
+  for (const plan::FileInfo& file : *files) {
+    std::error_code ignored;
+    if (!fs::equivalent(file.path, out, ignored)) continue;
+    return Error{ErrorCode::kUsage, "the predictions would overwrite the data", file.path,
+                 "name another file in --out", ""};
+  }
+  return {};
+}
+
 int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   RunRequest request;
   request.console = console_options(flags.common);
@@ -124,14 +138,8 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
         Error{ErrorCode::kUsage, "predict needs --data", "", "for example --data test.tsv", ""},
         request.console);
   }
-  for (const std::string& path : flags.data) {
-    std::error_code ignored;
-    if (fs::equivalent(path, flags.form.out, ignored)) {
-      return report(Error{ErrorCode::kUsage, "the predictions would overwrite the data", path,
-                          "name another file in --out", ""},
-                    request.console);
-    }
-  }
+  if (const auto kept = keep_data(request.job, flags.form.out); !kept)
+    return report(kept.error(), request.console);
   auto graph = model::Graph::build(request.job);
   if (!graph) return report(graph.error(), request.console);
   auto form = flags.form;

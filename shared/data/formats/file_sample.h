@@ -37,6 +37,7 @@ struct Roles {
   std::vector<std::string> weights;  // sample weights
   bool header_decided = false;       // DataSpec::header says whether there is a header
   bool missing_decided = false;      // DataSpec::missing has all texts that mean missing
+  bool breaks_decided = false;       // DataSpec::quoted_newlines says whether quotes have them
 };
 
 /// The decompressed beginning of a file, kSampleBytes long. Reads the file when text() or lines()

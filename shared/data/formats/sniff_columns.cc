@@ -140,6 +140,13 @@ constexpr size_t kClassRecords =
 
 }  // namespace
 
+uint32_t numbered_classes(const std::string& name, const std::set<double>& values, size_t records) {
+  const uint32_t classes = classes_of(values, records);
+  const bool counts =
+      ends_in(name, kNumberWords) || (classes > kNumberedClassesMax && !ends_in(name, kClassWords));
+  return classes > 2 && counts ? 0 : classes;
+}
+
 size_t target_rank(const std::string& name) {
   const auto found = std::ranges::find(kTargetNames, lower(name));
   return found == kTargetNames.end() ? kNoTargetName : size_t(found - kTargetNames.begin());
@@ -217,7 +224,8 @@ bool is_flag(const Column& column, bool header) {
 /// Returns true if the last column is more likely the target than a first column that is_flag().
 bool is_likely_target(const std::string& name, const Column& last, bool header) {
   if (!last.is_numeric() && last.texts.size() == 2) return true;
-  return header && ends_in(name, kTargetNames);
+  // The last word of "shot_y" is a coordinate.
+  return header && ends_in(name, kTargetNames) && last_word(name) != "y";
 }
 
 }  // namespace
@@ -233,11 +241,20 @@ size_t choose_target(std::span<const std::string> names, std::span<const Column>
     why = "the first column, 0 or 1";
     return 0;
   }
+  size_t chosen = columns.size();
   for (size_t i = columns.size(); i-- > 0;) {
     if (use_of(names[i], columns[i]) != ColumnUse::kValues) continue;
-    why = i + 1 == columns.size() ? "the last column" : "the last column that is no id and no time";
+    if (chosen == columns.size()) {
+      chosen = i;
+      why =
+          i + 1 == columns.size() ? "the last column" : "the last column that is no id and no time";
+    }
+    if (columns[i].is_text()) continue;
+    if (i != chosen) why = "the last column that is no text, id or time";
     return i;
   }
+  // A text is a target only if nothing else is.
+  if (chosen < columns.size()) return chosen;
   why = "the last column";
   return columns.size() - 1;
 }
@@ -264,7 +281,7 @@ namespace {
 std::vector<std::string> two_classes(const Column& column) {
   const auto& [first, first_count] = *column.texts.begin();
   const auto& [second, second_count] = *column.texts.rbegin();
-  const bool ordered = second_is_positive(first, second).value_or(second_count < first_count);
+  const bool ordered = second_is_positive(first, second).value_or(second_count <= first_count);
   return ordered ? std::vector{first, second} : std::vector{second, first};
 }
 
@@ -278,14 +295,12 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
   uint32_t classes = 2;
   if (column.is_numeric()) {
     const std::set<double> values(column.numbers.begin(), column.numbers.end());
-    classes = classes_of(values, column.cells);
-    const bool counts = ends_in(target.name, kNumberWords) ||
-                        (classes > kNumberedClassesMax && !ends_in(target.name, kClassWords));
-    if (classes > 2 && counts) classes = 0;
+    classes = numbered_classes(target.name, values, column.cells);
     if (classified || (target.loss.empty() && classes > 2)) field.type = FieldType::kInt64;
     // Such as 1 and 2. The larger number is the positive class.
     if (classes != 2 && target.loss.empty() && !ends_in(target.name, kNumberWords) &&
         values.size() == 2 && std::ranges::all_of(values, is_integer) && column.texts.size() == 2 &&
+        column.cells >= 2 * kClassRecords &&
         traits_of(facts.format).layout == RecordLayout::kTable) {
       field.type = FieldType::kString;
       field.classes = two_classes(column);
@@ -377,17 +392,7 @@ std::string describe_columns(const Roles& given, const TableColumns& table,
   const Roles roles = by_column(given, names);
   std::vector<Roles::Target> targets = present(roles.targets, is_column);
   if (targets.empty()) {
-    size_t chosen = choose_target(names, table.columns, table.named, why);
-    if (target_rank(names[chosen]) == kNoTargetName && table.columns[chosen].is_text()) {
-      // A text is no target, in files such as "label, text" too.
-      for (size_t i = names.size(); i-- > 0;) {
-        const Column& column = table.columns[i];
-        if (column.is_text() || use_of(names[i], column) != ColumnUse::kValues) continue;
-        chosen = i, why = "the last column that is no text, id or time";
-        break;
-      }
-    }
-    std::string& guess = names[chosen];
+    std::string& guess = names[choose_target(names, table.columns, table.named, why)];
     if (!table.named) guess = "label";
     targets = {{guess, ""}};
   } else {

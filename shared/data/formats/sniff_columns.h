@@ -52,6 +52,9 @@ struct Column {
 /// Returns the number of classes of a numeric target: 2, the number of classes 0, 1, 2 ..., or 0
 /// for other numbers.
 uint32_t classes_of(const std::set<double>& values, size_t records);
+/// The same, with what the name says: a rating is a number, and more than ten classes have the name
+/// of classes (docs/models.md).
+uint32_t numbered_classes(const std::string& name, const std::set<double>& values, size_t records);
 /// Returns "binary", "10 classes" or "regression".
 std::string said(uint32_t classes);
 

@@ -14,8 +14,8 @@
 
 namespace downpour::data {
 
-/// Returns whether `second` means yes and `first` no: the larger number, or "yes" beside "no".
-/// Nothing if the texts do not say it.
+/// Returns whether `second` is the positive one of two labels: the larger number, or "yes" of "yes"
+/// and "no". Returns nothing if neither rule applies.
 std::optional<bool> second_is_positive(std::string_view first, std::string_view second);
 
 /// Counts how many records have each text of a label. Safe to use from any thread.

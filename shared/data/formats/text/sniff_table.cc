@@ -159,7 +159,8 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
   for (const char candidate : candidates) {
     const bool quotes = traits_of(table_format_of(candidate)).quotes;
     const bool breaks =
-        quotes && (file.declared().quoted_newlines || has_breaks_in_quotes(file, candidate));
+        quotes && (file.declared().quoted_newlines ||
+                   (!file.roles().breaks_decided && has_breaks_in_quotes(file, candidate)));
     // If cells may contain line breaks, the end of a record depends on the delimiter.
     std::vector<std::string_view> records = breaks ? file.records(candidate) : file.lines();
     const Rows rows = split_all(records, candidate, quotes, 200);
@@ -252,6 +253,28 @@ Result<void> check_declared(const FileSample& file, const std::vector<std::strin
       "data.columns", str("name all columns of ", file.path())};
 }
 
+/// Reads "None" in a target of texts as a class and not as missing, unless a column of numbers has
+/// it, too.
+void keep_class_none(const FileSample& file, Records records, bool named,
+                     std::vector<Column>& columns, const std::vector<std::string>& names) {
+  if (!file.declared().missing.empty() || file.roles().missing_decided) return;
+  const auto is_column = [&](const auto& name) { return std::ranges::count(names, name) > 0; };
+  const std::vector<Roles::Target> given = present(file.roles().targets, is_column);
+  std::string ignored;
+  const size_t target = given.empty()
+                            ? choose_target(names, columns, named, ignored)
+                            : size_t(std::ranges::find(names, given[0].name) - names.begin());
+  const auto has_none = [](const Column& column) { return column.marks.contains("None"); };
+  if (columns[target].texts.empty() || columns[target].is_numeric() || !has_none(columns[target]))
+    return;
+  for (const Column& column : columns)
+    if (column.is_numeric() && has_none(column)) return;
+  std::set<std::string> marks = kMissingMarks;
+  marks.erase("None");
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (has_none(columns[i])) columns[i] = look_at(records, i, marks);
+}
+
 /// Reads texts in columns of numbers as missing where they may be marks, and warns of numbers that
 /// are texts to the parser. Returns such a number of the target; empty if it has none.
 std::string judge_odd_cells(const FileSample& file, Records records, bool named,
@@ -339,6 +362,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
         file.path(), "give each column a unique name"};
   }
   const bool named = facts.header || !declared.empty();
+  keep_class_none(file, records, named, columns, facts.columns);
   const std::string odd_target = judge_odd_cells(file, records, named, columns, facts);
   std::set<std::string> marks;
   std::vector<std::string> titles = facts.columns;

@@ -141,6 +141,26 @@ TEST_CASE("sniff: of several names that targets have, the most usual one is the 
             .target == "label");
 }
 
+TEST_CASE("sniff: None is a class of a target of texts, and missing elsewhere", "[data]") {
+  const ScratchDir dir;
+  const auto facts_of = [&](const char* other) {
+    std::string text = "hours,pet,disorder\n";
+    for (int i = 0; i < 60; ++i)
+      text += str(i % 7, i % 5 == 0 ? str(",", other) : std::string(",cat"),
+                  i % 3 == 0   ? ",Apnea\n"
+                  : i % 3 == 1 ? ",None\n"
+                               : ",Insomnia\n");
+    return sniff(dir.write("f.csv", text)).value();
+  };
+  const FileFacts facts = facts_of("NA");
+  CHECK(facts.classes == 3);
+  CHECK(field_of(facts, "disorder").classes ==
+        std::vector<std::string>{"Apnea", "Insomnia", "None"});
+  CHECK(facts.missing == std::vector<std::string>{"NA"});
+  CHECK(facts.filter.empty());
+  CHECK(facts_of("None").classes == 3);
+}
+
 TEST_CASE("sniff: two integers are the labels of two classes", "[data]") {
   const ScratchDir dir;
   const auto facts_of = [&](const std::string& name, int low, int high) {
@@ -183,6 +203,7 @@ TEST_CASE("sniff: a first column of 0 and 1 is the target, but not a constant", 
   CHECK(target_of("bought,age,visits\n", flag_first) == "bought");
   CHECK(target_of("member,age,price_class\n", flag_first) == "price_class");
   CHECK(target_of("v0,v1,digit\n", constant_first) == "digit");
+  CHECK(target_of("made,shot_x,shot_y\n", flag_first) == "made");
   // The sample of a file of clicks without a header may have one of the values only.
   CHECK(target_of("", constant_first) == "label");
   CHECK_THAT(sniff(dir / "f.csv").value().reason, Contains("the first column, 0 or 1"));
