@@ -120,7 +120,9 @@ FileFacts criteo_facts(const Rows& rows, const Roles& roles) {
 }
 
 /// Returns the format of tables with this delimiter: the one whose delimiter it is, otherwise csv.
-DataFormat table_format_of(char delimiter) {
+/// In csv, cells may be in quotes, with any delimiter.
+DataFormat table_format_of(char delimiter, bool quoted) {
+  if (quoted) return DataFormat::kCsv;
   for (const FormatTraits& traits : kFormats)
     if (has_named_columns(traits.format) && traits.delimiter == delimiter) return traits.format;
   return DataFormat::kCsv;
@@ -128,6 +130,7 @@ DataFormat table_format_of(char delimiter) {
 
 /// The records of a table, and the delimiter of its cells.
 struct Cells {
+  DataFormat format{};
   char delimiter = 0;  // 0: the file is no table
   size_t width = 0;    // number of columns
   std::vector<std::string_view> lines;
@@ -152,12 +155,24 @@ bool has_breaks_in_quotes(FileSample& file, char delimiter) {
   return 2 * odd_rows(file.records(delimiter), delimiter) < odd_rows(file.lines(), delimiter);
 }
 
+/// Returns whether most of the first lines have a cell in quotes.
+bool has_quoted_cells(const std::vector<std::string_view>& lines, char delimiter) {
+  const Rows rows = split_all(lines, delimiter, /*quotes=*/false, 200);
+  const auto is_quoted = [](const std::string& cell) {
+    return cell.size() >= 2 && cell.front() == '"' && cell.back() == '"';
+  };
+  const auto quoted = std::ranges::count_if(
+      rows, [&](const auto& row) { return std::ranges::any_of(row, is_quoted); });
+  return size_t(quoted) * 2 > rows.size();
+}
+
 /// Chooses the delimiter with which the most lines have the same number of cells.
 Cells find_cells(FileSample& file, std::string_view candidates) {
   Cells out;
   double best = 0;
   for (const char candidate : candidates) {
-    const bool quotes = traits_of(table_format_of(candidate)).quotes;
+    const DataFormat format = table_format_of(candidate, has_quoted_cells(file.lines(), candidate));
+    const bool quotes = traits_of(format).quotes;
     const bool breaks =
         quotes && (file.declared().quoted_newlines ||
                    (!file.roles().breaks_decided && has_breaks_in_quotes(file, candidate)));
@@ -170,7 +185,7 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
         rows.empty() ? 0 : double(with_it) / double(std::min<size_t>(records.size(), 200));
     if (columns < 2 || share < 0.9 || share <= best) continue;
     best = share;
-    out = {candidate, columns, std::move(records), breaks};
+    out = {format, candidate, columns, std::move(records), breaks};
   }
   return out;
 }
@@ -319,7 +334,7 @@ std::string judge_odd_cells(const FileSample& file, Records records, bool named,
 
 Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   const size_t width = cells.width;
-  FileFacts facts{.format = table_format_of(cells.delimiter), .quoted_newlines = cells.breaks};
+  FileFacts facts{.format = cells.format, .quoted_newlines = cells.breaks};
   if (cells.delimiter != traits_of(facts.format).delimiter)
     facts.delimiter = std::string(1, cells.delimiter);
   Rows rows = split_all(cells.lines, cells.delimiter, traits_of(facts.format).quotes, kSampleLines);
@@ -401,7 +416,7 @@ std::optional<Sniffed> sniff_table(FileSample& file) {
   }
   const Cells cells = find_cells(file, candidates);
   if (cells.delimiter == 0) return std::nullopt;
-  return Sniffed{table_format_of(cells.delimiter), table_facts(cells, file)};
+  return Sniffed{cells.format, table_facts(cells, file)};
 }
 
 }  // namespace downpour::data

@@ -195,5 +195,19 @@ TEST_CASE("sniff: numbers in another notation are reported", "[data]") {
   CHECK_THAT(error.hint, Contains("1234.5") && Contains("--target NAME"));
 }
 
+TEST_CASE("sniff: cells in quotes between tabs are those of csv", "[data]") {
+  const ScratchDir dir;
+  std::string text = "\"x\"\t\"town\"\t\"y\"\n";
+  for (int i = 0; i < 30; ++i)
+    text += str(i, i % 2 == 0 ? "\t\"Oslo, N\"\t" : "\t\"Rome\"\t", i % 3 == 0, "\n");
+  const FileFacts facts = sniff(dir.write("f.tsv", text)).value();
+  CHECK(facts.format == DataFormat::kCsv);
+  CHECK(facts.delimiter == "\t");
+  CHECK(facts.header);
+  CHECK(facts.columns == std::vector<std::string>{"x", "town", "y"});
+  CHECK(facts.target == "y");
+  CHECK(facts.classes == 2);
+}
+
 }  // namespace
 }  // namespace downpour::data
