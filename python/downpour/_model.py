@@ -115,7 +115,7 @@ class Model:
         y: Any,
         *,
         sample_weight: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
+        eval_set: tuple[Any, Any] | list[tuple[Any, Any]] | None = None,
         callbacks: Iterable[Callback] = (),
         feature_names: Sequence[str] | None = None,
         target: str = "label",
