@@ -1,6 +1,7 @@
 // sniff of tables: headers above columns of texts.
 #include "shared/data/formats/sniff.h"
 #include "shared/data/formats/text/odd_cells.h"
+#include "tests/shared/data/formats/found_field.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -115,12 +116,6 @@ TEST_CASE("sniff: records without a target are left out", "[data]") {
         }).filter.empty());
 }
 
-const FieldSpec& field_of(const FileFacts& facts, const std::string& name) {
-  const auto field = std::ranges::find(facts.fields, name, &FieldSpec::name);
-  if (field == facts.fields.end()) FAIL("no field " << name);
-  return *field;
-}
-
 TEST_CASE("sniff: few texts in a column of numbers mean missing", "[data]") {
   const auto with = [](const char* mark, int every, const Roles& roles = {}) {
     const auto row = [&](int i) {
@@ -184,12 +179,12 @@ TEST_CASE("sniff: numbers in another notation are reported", "[data]") {
   REQUIRE(facts.warnings.size() == 1);
   CHECK_THAT(facts.warnings[0], Contains("column `a` is read as texts") &&
                                     Contains("\"0,100.50\"") && Contains("like 1234.5"));
-  const auto words = [](int i) { return str(i % 3 == 0 ? "red" : "1,5 l", ",", i % 2); };
+  const auto words = [](int i) { return str(i % 3 == 0 ? "red" : "\"1,5 l\"", ",", i % 2); };
   CHECK(facts_of("a,y\n", 300, words).warnings.empty());
   // As a target they are an error.
   const ScratchDir dir;
   std::string lines = "a,price\n";
-  for (int i = 0; i < 300; ++i) lines += str(i * 0.37, ",$", i, ".25\n");
+  for (int i = 0; i < 300; ++i) lines += str(i * 0.37, ",$", i % 150, ".25\n");
   const Error error = sniff(dir.write("f.csv", lines)).error();
   CHECK_THAT(error.what, Contains("target `price`") && Contains("\"$0.25\""));
   CHECK_THAT(error.hint, Contains("1234.5") && Contains("--target NAME"));

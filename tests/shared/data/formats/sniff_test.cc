@@ -4,19 +4,13 @@
 #include <map>
 
 #include "shared/data/values/label_texts.h"
+#include "tests/shared/data/formats/found_field.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
 namespace {
 
 using Catch::Contains;
-
-const FieldSpec& field_of(const FileFacts& sniffed, const std::string& name) {
-  for (const FieldSpec& field : sniffed.fields)
-    if (field.name == name) return field;
-  FAIL("no field " << name);
-  std::abort();
-}
 
 /// Reads all fields of the file as proposed, up to at least `records_max` records. Returns the
 /// number of records. Fails the test at a bad record.
