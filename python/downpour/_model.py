@@ -281,7 +281,9 @@ class Model:
         if known is not None:
             return self._encode_known(y, known, rows, "y"), known
         _check_present(y, "y")
-        if self.task == "regression" or (self.task is None and y.dtype.kind in "iuf" and not _are_two_labels(y)):
+        numbers = self.task is None and y.dtype.kind in "iuf"
+        chosen = self.job is not None or self.preset == "linear_regression"  # the loss, by the caller
+        if self.task == "regression" or (numbers and (chosen or not _are_two_labels(y))):
             return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:

@@ -381,6 +381,18 @@ def test_odd_data():
         dp.Model(job="[data]").fit(frame.assign(label=y), y)
 
 
+def test_two_numbers_stay_numbers_if_the_job_or_the_preset_chooses_a_regression():
+    X = np.random.default_rng(1).normal(size=(300, 1)).astype(np.float32)
+    y = np.where(X[:, 0] > 0, 7.0, -5.0)
+    job = 'data.fields = { x0 = {}, label = {} }\nmodel.preset = "linear_regression"\nmodel.target = "label"\n'
+    for choice in ({"job": job}, {"preset": "linear_regression"}):
+        model = dp.Model(**choice).fit(X, y)
+        assert model.classes is None
+        assert len(np.unique(model.predict(X))) > 100
+        assert dp.Model(**choice).fit(X, np.full(300, 3.0)).classes is None
+    assert dp.Model(epochs=1).fit(X, y).classes.tolist() == [-5, 7]
+
+
 def test_whole_numbers_are_the_same_category_in_every_type():
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 5, 2000)
