@@ -6,9 +6,9 @@
 #include "chief/runtime/job_setup.h"
 #include "shared/data/formats/sniff.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/job/file_job.h"
 #include "shared/job/formats.h"
 #include "shared/job/keys.h"
-#include "shared/job/file_job.h"
 
 namespace downpour::tools {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "shared/job/job_file.h"
 #include "shared/job/file_job.h"
+#include "shared/job/job_file.h"
 #include "shared/job/preset.h"
 
 namespace downpour {
