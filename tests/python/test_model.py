@@ -268,7 +268,7 @@ def test_errors():
         dp.Model().fit(np.zeros(100), y)
     with pytest.raises(dp.DownpourError, match="timestamp|tss|not supported"):
         dp.Model().fit(pa.table({"t": pa.array([0] * 100, pa.timestamp("s")), "x": frame.x}), y)
-    with pytest.raises(dp.DownpourError, match="row 7"):
+    with pytest.raises(ValueError, match="row 7 is NaN"):
         dp.Model(task="regression").fit(frame, np.r_[np.ones(7), np.nan, np.ones(92)])
     with pytest.raises(dp.DownpourError):
         dp.Model.from_bytes(b"nonsense")
