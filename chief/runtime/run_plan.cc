@@ -34,8 +34,8 @@ constexpr uint64_t kFilePieceMax = 128 * kMiB;
 // Shards of very large data may exceed kBatchesPerShardMax batches, up to this many bytes, so that
 // there are at most plan::kRangesMax of them. Even larger data need data.shard_records.
 constexpr uint64_t kLargeRangeMax = 256 * kMiB;
-// A replica's share of an epoch joins ranges from so many places of the data, so that the replicas
-// train similar records. With data.program each range starts a process.
+// A replica's share of an epoch joins ranges from this many places of the data, so that the
+// replicas train similar records. With data.program each range starts a process.
 constexpr uint32_t kShareRanges = 16;
 constexpr size_t kShareRangesMax = 256;  // they are read at once; more are an error
 
@@ -159,7 +159,7 @@ Result<void> check_shares(RunPlan& plan, const model::Graph& graph, const plan::
   const TrainSpec& train = plan.job.train;
   const auto wrong = [](std::string what, std::string hint) {
     return Error{ErrorCode::kConfig, str("sync_every = \"epoch\" ", what), "train.sync_every",
-                 str(hint, ", ", kOrNumber), "DP-2106"};
+                 str(hint, "; ", kOrNumber), "DP-2106"};
   };
   if (train.shares() == 0 || plan.train_files.empty()) return {};
   if (shards.open_piece() > 0) {
@@ -172,15 +172,15 @@ Result<void> check_shares(RunPlan& plan, const model::Graph& graph, const plan::
                      " replicas, but these data can only be cut into ", shards.count(),
                      shards.count() == 1 ? " part" : " parts"),
                  str("set train.replicas = ", shards.count(),
-                     ", split the data into more files with downpour shard"));
+                     "; or split the data into more files with downpour shard"));
   }
   uint64_t bytes = 0, record = 1;  // of a program, a record is one byte
   for (uint32_t place = 0; place < shards.count(); ++place) {
     const std::vector<plan::ShardRange> ranges = shards.at(/*epoch=*/0, place);
     if (ranges.size() > kShareRangesMax) {
-      return wrong(str("reads all files of a replica at once: ", ranges.size(),
-                       ", but it can read at most ", kShareRangesMax),
-                   "join the files with downpour shard, raise train.replicas");
+      return wrong(str("would make a replica read ", ranges.size(),
+                       " files at once; the maximum is ", kShareRangesMax),
+                   "join the files with downpour shard; or raise train.replicas");
     }
     bytes = std::max(bytes, plan::bytes_of(ranges) / ranges.front().modulus);
   }

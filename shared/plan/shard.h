@@ -109,8 +109,8 @@ struct MixPart {
 /// `cycle` ranges, a share of a stream's ranges, or, in a mix, ranges of all its parts.
 struct ShardRecipe {
   uint32_t cycle = 1;
-  // If above 0: each stream has so many shards, between which its ranges are divided evenly, in
-  // place of `cycle`. A stream with fewer ranges has one shard per range.
+  // Number of shards per stream; its ranges are divided evenly among them. Replaces `cycle`. A
+  // stream with fewer ranges has one shard per range. 0: `cycle` decides.
   uint32_t shares = 0;
   std::vector<MixPart> mix = {};
   bool in_order = false;    // the ranges are those of a stream, which is read from its start

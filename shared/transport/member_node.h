@@ -1,5 +1,4 @@
-// MemberNode: what the shells of a ps, a worker and an input process have in common. Such a node
-// ends with an exit code and a reason.
+// MemberNode: what the nodes of a ps, a worker and an input process have in common.
 #pragma once
 
 #include <atomic>
@@ -11,9 +10,11 @@
 
 namespace downpour::transport {
 
+/// Keeps the messages that can't be sent yet, and ends with an exit code and a reason.
 class MemberNode : public Node {
  public:
-  /// Does nothing: the transport counts malformed messages, and who gets no answer asks again.
+  /// Does nothing: the transport counts malformed messages, and a peer without an answer repeats
+  /// its request.
   void on_malformed(int64_t, PortId, PeerId, const Error&) override {}
   /// Returns true when the node has ended and its last messages are sent.
   bool finished() const override { return finished_ && outbox_.empty(); }
@@ -32,7 +33,8 @@ class MemberNode : public Node {
     exit_code_ = code;
     exit_reason_ = std::move(reason);
   }
-  /// Sends the messages that were kept. Returns false if the node has ended, and so does no more.
+  /// Sends the messages that were kept. Returns false if the node has ended; the caller must
+  /// then do nothing.
   bool flush(int64_t now_ns) {
     if (finished_) {
       outbox_.drain(now_ns);

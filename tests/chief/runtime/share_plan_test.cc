@@ -12,12 +12,13 @@ namespace {
 using Catch::Matchers::Contains;
 using testing::gzipped;
 
-std::string job_of(const std::string& source, int replicas, const std::string& more = {}) {
+std::string job_of(const std::string& source, int replicas, const std::string& more = {},
+                   const std::string& sync_every = "\"epoch\"") {
   return str("data.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n",
              "data.fields = { x = { type = \"string\" }, y = {} }\n",
              "model.preset = \"linear_regression\"\nmodel.target = \"y\"\ndata.source = ", source,
-             "\ntrain.mode = \"local\"\ntrain.sync_every = \"epoch\"\ntrain.batch_size = 32\n",
-             "train.replicas = ", replicas, "\n", more);
+             "\ntrain.mode = \"local\"\ntrain.sync_every = ", sync_every,
+             "\ntrain.batch_size = 32\ntrain.replicas = ", replicas, "\n", more);
 }
 
 plan::ShardMap shards_of(const RunPlan& plan) {
@@ -90,11 +91,23 @@ TEST_CASE("each replica's share of an epoch is one shard of one batch", "[chief]
       CHECK(double(*most) < 1.1 * double(*least) + 16);
     }
   }
-  // The hash tells the plan from one with a number of batches whose shards are the same ranges.
-  const auto hash = [&](const std::string& more) {
-    return plan_of(dir, job_of("\"d.csv\"", 4, more)).plan_hash;
+}
+
+TEST_CASE("the plan of shares isn't that of a number of batches with the same ranges", "[chief]") {
+  const ScratchDir dir;
+  dir.write("d.csv", short_rows(10'000));  // 8 bytes per record
+  const auto four = [&](const std::string& sync_every, const std::string& more) {
+    return plan_of(dir, job_of("\"d.csv\"", 4, "data.interleave.cycle = 16\n" + more, sync_every));
   };
-  CHECK(hash("data.interleave.cycle = 16\n") != hash("data.interleave.cycle = 8\n"));
+  const RunPlan shares = four("\"epoch\"", "");
+  // 32,768 batches of 32 records are the most records of a share.
+  const RunPlan number = four("32768", "data.shard_records = 2500\n");
+  const plan::ShardMap of_shares = shards_of(shares), of_number = shards_of(number);
+  REQUIRE(of_shares.count() == 4);
+  REQUIRE(of_number.count() == 4);
+  for (uint32_t place = 0; place < 4; ++place)
+    CHECK(of_shares.at(0, place) == of_number.at(0, place));
+  CHECK(shares.plan_hash != number.plan_hash);
 }
 
 TEST_CASE("shares contain every record, however different the lengths of lines are", "[chief]") {
@@ -124,7 +137,7 @@ TEST_CASE("a share above the most records of a round is refused, or a second rou
   CHECK_THAT(error.what, Contains("gives each of the 1 replicas about 1,10") &&
                              Contains("a replica can train at most 1,048,576 alone"));
   CHECK(error.hint ==
-        "set train.replicas = 2, or set a number of batches, for example train.sync_every = 16");
+        "set train.replicas = 2; or set a number of batches, for example train.sync_every = 16");
   CHECK(plan_of(dir, job_of("\"d.csv\"", 2)).shards == 2);
 }
 
@@ -143,7 +156,7 @@ TEST_CASE("files that can't be cut are divided as they are", "[chief]") {
         "sync_every = \"epoch\" divides the data among 6 replicas, but these "
         "data can only be cut into 5 parts");
   CHECK(few.error().hint ==
-        "set train.replicas = 5, split the data into more files with downpour shard, or set a "
+        "set train.replicas = 5; or split the data into more files with downpour shard; or set a "
         "number of batches, for example train.sync_every = 16");
   // One compressed file is read as a stream, with a piece for each replica.
   const RunPlan pieces = plan_of(dir, job_of("\"f4.gz\"", 3));
@@ -180,7 +193,7 @@ TEST_CASE("a program is divided by its number of records, which must be known", 
   CHECK(unknown.error().what ==
         "sync_every = \"epoch\" divides the records of an epoch among 3 replicas, but the number "
         "of records of this program is unknown");
-  CHECK_THAT(unknown.error().hint, Contains("set `records` of data.source, or set a number"));
+  CHECK_THAT(unknown.error().hint, Contains("set `records` of data.source; or set a number"));
 }
 
 TEST_CASE("a replica reads at most 256 files at once", "[chief]") {
@@ -188,7 +201,8 @@ TEST_CASE("a replica reads at most 256 files at once", "[chief]") {
   for (int f = 0; f < 300; ++f) dir.write(str("f", 1000 + f, ".csv"), "a,1\nb,2\n");
   const auto one = try_plan(dir, job_of("\"f*.csv\"", 1));
   REQUIRE_FALSE(one);
-  CHECK_THAT(one.error().what, Contains("300, but it can read at most 256"));
+  CHECK_THAT(one.error().what,
+             Contains("would make a replica read 300 files at once; the maximum is 256"));
   CHECK(sum(records_of(plan_of(dir, job_of("\"f*.csv\"", 2)), 0)) == 600);
 }
 

@@ -101,7 +101,7 @@ class Saving {
     }
     published_ = copied_;
   }
-  /// Trains so many batches, and publishes a checkpoint of whole images.
+  /// Trains `batches` batches, and publishes a checkpoint of whole images.
   void publish_whole(int batches) {
     for (int i = 0; i < batches; ++i) train(20);
     REQUIRE(save({}));
