@@ -16,14 +16,15 @@ using Catch::Matchers::Contains;
 using Json = nlohmann::json;
 constexpr int kRecords = 8000;
 
-/// Writes records of equal length, whose label depends on both keys. They are sorted by the first
-/// key.
+/// Writes records of equal length, sorted by the first key. Their label depends on both keys: with
+/// each value of one, except four of the second, both labels occur. One key alone gives at most an
+/// AUC of 0.84.
 void write_data(const ScratchDir& dir) {
   std::string text;
   for (int i = 0; i < kRecords; ++i) {
     const int a = i / 250, b = i * 7919 % 97;
-    text += std::to_string(a * 7 + b * 3 % 10 < 110 ? 1 : 0) + " " + std::to_string(1000 + a) +
-            ":1 " + std::to_string(2000 + b) + ":1\n";
+    text += std::to_string(a * 3 + b < 96 ? 1 : 0) + " " + std::to_string(1000 + a) + ":1 " +
+            std::to_string(2000 + b) + ":1\n";
   }
   dir.write("data.svm", text);
 }
@@ -112,7 +113,7 @@ TEST_CASE("replicas that train sorted data alone learn them, because each has a 
   const ScratchDir dir;
   write_data(dir);
   const Json local = train(dir, "local", {"--workers", "2"});
-  CHECK(local["evaluations"].back()["outputs"]["y"]["auc"].get<double>() > 0.95);
+  CHECK(local["evaluations"].back()["outputs"]["y"]["auc"].get<double>() > 0.998);
 }
 
 TEST_CASE("a run may change between shares of an epoch and numbers of batches between epochs",
