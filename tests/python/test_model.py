@@ -270,6 +270,8 @@ def test_errors():
         dp.Model().fit(pa.table({"t": pa.array([0] * 100, pa.timestamp("s")), "x": frame.x}), y)
     with pytest.raises(ValueError, match="row 7 is NaN"):
         dp.Model(task="regression").fit(frame, np.r_[np.ones(7), np.nan, np.ones(92)])
+    with pytest.raises(ValueError, match="same label"):
+        dp.Model().fit(frame, np.ones(100))
     with pytest.raises(dp.DownpourError):
         dp.Model.from_bytes(b"nonsense")
 

@@ -102,6 +102,7 @@ const std::vector<Case>& cases() {
       {"filter", with_data<std::string>(&DataSpec::filter, "label > 0"), 15921142940023974842U},
       {"interleave", with_data<InterleaveSpec>(&DataSpec::interleave, {.cycle = 4, .block = 2}),
        8825360343010602154U},
+      {"shares", [](ReadPlan& plan) { plan.shares = 4; }, 13999704038193693207U},
       {"shuffle off", with_data<std::string>(&DataSpec::shuffle, "off"), 4787429117267442045U},
       {"shuffle 1000", with_data<std::string>(&DataSpec::shuffle, "1000"), 1270677056435670278U},
       {"bad_records", with_data(&DataSpec::bad_records, BadRecords::kSkip), 9101631683639358337U},
