@@ -17,7 +17,7 @@ class StartWeights {
   /// Reads a file with the names and shapes of `downpour export`. Holds all its rows in memory. A
   /// variable that the file does not have keeps its initial values. Errors: those of WeightsFile;
   /// kConfig names an array that is no variable of the model, or whose shape differs; kBadData for
-  /// a key that occurs twice.
+  /// a key that occurs twice. The result refers to `tables`, which must outlive it.
   static Result<StartWeights> read(const std::string& path, const Job& job,
                                    const std::vector<TableSpec>& tables, uint32_t partitions);
 
