@@ -177,14 +177,14 @@ def test_partial_fit_of_numbers_weights_and_classes_that_come_later():
 def answers(rows=2000, seed=1):
     rng = np.random.default_rng(seed)
     x = rng.uniform(0, 1, rows)
-    return pd.DataFrame({"x": x, "side": rng.choice(["left", "right"], rows), "answer": np.where(x < 0.7, "yes", "no")})
+    return pd.DataFrame({"x": x, "side": rng.choice(["left", "right"], rows), "answer": np.where(x < 0.7, "wide", "high")})
 
 
 def test_a_model_of_the_programs_has_its_own_order_of_classes(tmp_path):
     frame = answers()
     model = dp.train(data=frame, run_dir=tmp_path / "run",
                      settings={"model.target": "answer", "train.epochs": 3, "eval.holdout": 0})
-    assert model.classes.tolist() == ["yes", "no"]  # the rarer one is last
+    assert model.classes.tolist() == ["wide", "high"]  # the rarer one is last
     ranks = model.importance(frame, "answer")
     assert list(ranks) == ["x", "side"] and ranks["x"] > 0.1
     before = (model.predict(frame) == frame.answer).mean()
