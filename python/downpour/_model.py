@@ -17,7 +17,8 @@ import numpy as np
 
 from . import _library as c
 from ._importance import permutation_importance
-from ._table import Table, _are_numbers, _text, loaded, rows_of, split_target, table_of
+from ._labels import are_two_labels, as_labels, as_weights, check_present, one_dimensional
+from ._table import Table, _text, loaded, rows_of, split_target, table_of
 
 __all__ = ["Model"]
 
@@ -148,7 +149,7 @@ class Model:
         self._names = list(feature_names) if feature_names is not None else None
         table = table_of(X, self._names)
         settings = self._settings()
-        y = _as_labels(y)
+        y = as_labels(y)
         labels, found = self._encode(y, table.rows, known)
         if self.job is None:
             target = settings["model.target"] = self._free_name("label", table)
@@ -158,12 +159,12 @@ class Model:
         table.add_numbers(target, labels)
         weights = self._free_name("sample_weight", table)
         if sample_weight is not None:
-            table.add_numbers(weights, _as_weights(sample_weight))
+            table.add_numbers(weights, as_weights(sample_weight))
             settings["model.weights"] = weights
         alive: list[Any] = [table]
         if eval_set is not None:
             held_out = table_of(eval_set[0], self._names)
-            held_out.add_numbers(target, self._encode_known(_as_labels(eval_set[1]), found, held_out.rows))
+            held_out.add_numbers(target, self._encode_known(as_labels(eval_set[1]), found, held_out.rows))
             if sample_weight is not None:
                 held_out.add_numbers(weights, np.ones(held_out.rows, np.float32))
             alive.append(held_out)
@@ -215,13 +216,13 @@ class Model:
         X, y, _ = _split(X, y, None)
         table = table_of(X, self._names)
         output = self.description["outputs"][0]
-        codes = self._encode_known(_as_labels(y), self.classes, table.rows, "y")
+        codes = self._encode_known(as_labels(y), self.classes, table.rows, "y")
         if output["classes"]:  # the field of the target holds the texts of the classes
             table.add_dictionary(output["target"], codes, output["classes"])
         else:
             table.add_numbers(output["target"], codes)
         if output["weights"]:
-            weights = np.ones(table.rows, np.float32) if sample_weight is None else _as_weights(sample_weight)
+            weights = np.ones(table.rows, np.float32) if sample_weight is None else as_weights(sample_weight)
             table.add_numbers(output["weights"], weights)
         elif sample_weight is not None:
             raise ValueError("the first call had no sample_weight, so this one can't have any")
@@ -275,15 +276,15 @@ class Model:
         self, y: np.ndarray, rows: int, known: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Returns the labels as numbers, and the classes that they stand for."""
-        y = _one_dimensional(y)
+        y = one_dimensional(y)
         if y.ndim != 1 or len(y) != rows:
             raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
         if known is not None:
             return self._encode_known(y, known, rows, "y"), known
-        _check_present(y, "y")
+        check_present(y, "y")
         numbers = self.task is None and y.dtype.kind in "iuf"
         chosen = self.job is not None or self.preset == "linear_regression"  # the loss, by the caller
-        if self.task == "regression" or (numbers and (chosen or not _are_two_labels(y))):
+        if self.task == "regression" or (numbers and (chosen or not are_two_labels(y))):
             return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -293,10 +294,10 @@ class Model:
 
     @staticmethod
     def _encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str = "eval_set") -> np.ndarray:
-        y = _one_dimensional(y)
+        y = one_dimensional(y)
         if y.ndim != 1 or len(y) != rows:
             raise ValueError(f"{name} has labels of the shape {list(y.shape)}, but there are {rows} rows")
-        _check_present(y, name)
+        check_present(y, name)
         if classes is None:
             return y
         if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
@@ -438,7 +439,7 @@ class Model:
         """
         X, y, _ = _split(X, y, None)
         X = loaded(X)
-        labels = self._encode_known(_as_labels(y), self.classes, rows_of(X), "y")
+        labels = self._encode_known(as_labels(y), self.classes, rows_of(X), "y")
         return permutation_importance(self, X, labels, self._names, repeats, seed)
 
     # ---- storing
@@ -538,49 +539,6 @@ def _split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | N
     if eval_set is not None and isinstance(eval_set[1], str):
         eval_set = split_target(*eval_set)
     return X, y, eval_set
-
-
-def _are_two_labels(y: np.ndarray) -> bool:
-    """Returns True for numbers of which there is one, or two integers such as 1 and 2. 0 and 1 need no translation."""
-    if len(y) < 2:
-        return False
-    low, high = y.min(), y.max()
-    if low == high:
-        return True
-    known = (low, high) in ((0, 1), (-1, 1))
-    return not known and float(low).is_integer() and float(high).is_integer() and bool(((y == low) | (y == high)).all())
-
-
-def _as_labels(y: Any) -> np.ndarray:
-    labels = np.asarray(y)
-    if labels.dtype.kind == "O" and len(labels) > 0 and _are_numbers(labels) and not _are_booleans(labels):
-        labels = labels.astype(np.float64)
-    return labels
-
-
-def _one_dimensional(y: np.ndarray) -> np.ndarray:
-    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-
-
-def _check_present(y: np.ndarray, name: str) -> None:
-    if y.dtype.kind == "f" and np.isnan(y).any():
-        raise ValueError(
-            f"{name}: the label of row {int(np.isnan(y).argmax())} is NaN; remove the rows without a label")
-    if y.dtype.kind == "O" and any(label is None or type(label).__name__ == "NAType" or label != label for label in y):
-        raise ValueError(f"{name} has missing labels; remove the rows without a label")
-
-
-def _are_booleans(labels: np.ndarray) -> bool:
-    return all(isinstance(label, (bool, np.bool_)) for label in labels)
-
-
-def _as_weights(sample_weight: Any) -> np.ndarray:
-    weights = np.asarray(sample_weight, np.float32)
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(f"the weight of row {row} is {weights[row]}; weights must be numbers of at least 0")
-    return weights
 
 
 @contextlib.contextmanager
