@@ -144,6 +144,7 @@ Result<LabelNumbers> find_numbers(DataSpec data, const std::string& label,
     double number = 0;
     if (!data::number_of(text, number)) continue;
     found.values.insert(number);
+    found.texts.push_back(text);
     found.records += count;
   }
   return found;

@@ -26,6 +26,7 @@ Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label
 /// The different values of a target of numbers.
 struct LabelNumbers {
   std::set<double> values;
+  std::vector<std::string> texts;  // of the values, as the records have them
   uint64_t records = 0;
   bool all_known = true;  // there are at most 1,000
 };

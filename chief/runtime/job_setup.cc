@@ -16,6 +16,7 @@
 #include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/table_columns.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/data/values/label_texts.h"
 #include "shared/env/storage.h"
 #include "shared/job/field_output.h"
 #include "shared/job/file_job.h"
@@ -300,13 +301,25 @@ bool is_number(const std::string& text) {
 /// Judges a target of numbers by all records, because a sample of a sorted file has only some.
 Result<void> judge_all_numbers(const DataSpec& data, const std::string& base_dir, FieldSpec& field,
                                FileFacts& facts) {
-  DP_TRY(const LabelNumbers found, find_numbers(data, field.name, base_dir));
+  DP_TRY(LabelNumbers found, find_numbers(data, field.name, base_dir));
   const uint32_t in_sample = facts.classes;
-  const bool two = found.values.size() == 2 && !field.classes.empty();
-  if ((found.all_known && two) || found.values.empty()) return {};
+  if (found.values.empty()) return {};
   facts.classes = found.all_known
                       ? data::numbered_classes(field.source_name(), found.values, found.records)
                       : 0;
+  const bool two = found.values.size() == 2 && found.texts.size() == 2;
+  if (two && (facts.classes > 2 || !field.classes.empty())) {
+    // Such as 1 and 2. The first records may have only one of them.
+    std::ranges::sort(found.texts, [](const std::string& a, const std::string& b) {
+      return data::second_is_positive(a, b).value_or(a < b);
+    });
+    facts.classes = 2;
+    if (field.classes != found.texts)
+      facts.reason += str("; by all records 1 means \"", printable(found.texts[1]), '"');
+    field.type = FieldType::kString;
+    field.classes = std::move(found.texts);
+    return {};
+  }
   field.classes.clear();
   field.type = facts.classes > 2 ? FieldType::kInt64 : FieldType::kFloat32;
   if (facts.classes != in_sample)

@@ -277,10 +277,11 @@ TEST_CASE("a label of several texts trains a model of all classes, also of those
 TEST_CASE("numbered classes are those of all records, and a target of one value is reported",
           "[integration]") {
   const ScratchDir dir;
-  std::string sorted = "x,kind\n", constant = "x,bought\n", ages = "x,age\n";
+  std::string sorted = "x,kind\n", constant = "x,bought\n", ages = "x,age\n", pairs = "x,kind\n";
   for (int i = 0; i < 24'000; ++i) {
     sorted += str(i, ",", i < 22'000 ? i / 11'000 : 2, "\n");
     constant += str(i, ",1\n");
+    pairs += str(i, i < 16'000 ? ",1\n" : ",2\n");
     ages += str(i, ",", 1 + i / 6'000 + (i > 20'000 ? i % 90 : 0), "\n");
   }
   const auto train = [&](const std::string& name, const std::string& text) {
@@ -293,6 +294,10 @@ TEST_CASE("numbered classes are those of all records, and a target of one value 
   CHECK(classes.status == 0);
   CHECK(classes.err.find("(the last column; binary); by all records 3 classes") !=
         std::string::npos);
+  const Ended two = train("two.csv", pairs);
+  INFO(two.err);
+  CHECK(two.status == 0);
+  CHECK(two.err.find("by all records 1 means \"2\"") != std::string::npos);
   const Ended numbers = train("ages.csv", ages);
   INFO(numbers.err);
   CHECK(numbers.status == 0);

@@ -171,7 +171,10 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
   Cells out;
   double best = 0;
   for (const char candidate : candidates) {
-    const DataFormat format = table_format_of(candidate, has_quoted_cells(file.lines(), candidate));
+    // In a job's tsv, quotes belong to the cells.
+    const bool quoted =
+        file.declared().format != DataFormat::kTsv && has_quoted_cells(file.lines(), candidate);
+    const DataFormat format = table_format_of(candidate, quoted);
     const bool quotes = traits_of(format).quotes;
     const bool breaks =
         quotes && (file.declared().quoted_newlines ||
@@ -268,17 +271,24 @@ Result<void> check_declared(const FileSample& file, const std::vector<std::strin
       "data.columns", str("name all columns of ", file.path())};
 }
 
+/// Returns the targets of the job, or the one that is likely.
+std::vector<Roles::Target> targets_of(const FileSample& file, bool named,
+                                      const std::vector<std::string>& names,
+                                      const std::vector<Column>& columns) {
+  const auto is_column = [&](const auto& name) { return std::ranges::count(names, name) > 0; };
+  std::vector<Roles::Target> targets = present(file.roles().targets, is_column);
+  std::string ignored;
+  if (targets.empty()) targets = {{names[choose_target(names, columns, named, ignored)], ""}};
+  return targets;
+}
+
 /// Reads "None" in a target of texts as a class and not as missing, unless a column of numbers has
 /// it, too.
 void keep_class_none(const FileSample& file, Records records, bool named,
                      std::vector<Column>& columns, const std::vector<std::string>& names) {
   if (!file.declared().missing.empty() || file.roles().missing_decided) return;
-  const auto is_column = [&](const auto& name) { return std::ranges::count(names, name) > 0; };
-  const std::vector<Roles::Target> given = present(file.roles().targets, is_column);
-  std::string ignored;
-  const size_t target = given.empty()
-                            ? choose_target(names, columns, named, ignored)
-                            : size_t(std::ranges::find(names, given[0].name) - names.begin());
+  const std::string name = targets_of(file, named, names, columns)[0].name;
+  const auto target = size_t(std::ranges::find(names, name) - names.begin());
   const auto has_none = [](const Column& column) { return column.marks.contains("None"); };
   if (columns[target].texts.empty() || columns[target].is_numeric() || !has_none(columns[target]))
     return;
@@ -295,10 +305,8 @@ void keep_class_none(const FileSample& file, Records records, bool named,
 std::string judge_odd_cells(const FileSample& file, Records records, bool named,
                             std::vector<Column>& columns, FileFacts& facts) {
   const std::vector<std::string>& names = facts.columns;
-  const auto is_column = [&](const auto& name) { return std::ranges::count(names, name) > 0; };
-  std::vector<Roles::Target> targets = present(file.roles().targets, is_column);
-  std::string ignored, of_target;
-  if (targets.empty()) targets = {{names[choose_target(names, columns, named, ignored)], ""}};
+  const std::vector<Roles::Target> targets = targets_of(file, named, names, columns);
+  std::string of_target;
   const auto is_class = [&](const std::string& text) {
     for (size_t i = 0; i < names.size(); ++i)
       if (names_target(targets, names[i]) && columns[i].texts.contains(text)) return true;
