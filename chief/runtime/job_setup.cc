@@ -40,7 +40,10 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   if (data.record.empty()) data.record = found.record;
   if (data.columns.empty()) {
     data.columns = found.columns;
-    if (!found.columns.empty()) data.header = found.header;
+    if (!found.columns.empty()) {
+      data.header = found.header;
+      data.skip_lines = std::max(data.skip_lines, found.skip_lines);
+    }
   }
   if (data.delimiter.empty()) data.delimiter = found.delimiter;
   if (data.fields.empty()) {
@@ -390,7 +393,6 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
     return otherwise;
   };
   Job sampled = job_for_file(facts, here);
-  sampled.data.skip_lines = declared.skip_lines;
   sampled.data.bad_records = declared.bad_records;
   sampled.data.bad_records_max = declared.bad_records_max;
   if (facts.records_estimated == 0) {

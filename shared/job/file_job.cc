@@ -56,6 +56,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   job.data.record = facts.record;
   job.data.columns = facts.columns;
   job.data.header = facts.header;
+  job.data.skip_lines = facts.skip_lines;
   job.data.delimiter = facts.delimiter;
   job.data.quoted_newlines = facts.quoted_newlines;
   job.data.trim = facts.trim;

@@ -17,6 +17,7 @@ struct FileFacts {
   std::string record;  // TFRecord
   std::vector<std::string> columns;
   bool header = false;
+  uint32_t skip_lines = 0;  // before the header
   std::string delimiter;
   bool quoted_newlines = false;
   bool trim = false;

@@ -29,6 +29,7 @@ constexpr std::array kNotes = {
     Note{"data.record", "detected"},
     Note{"data.columns", "from the header, or chosen if the file has none"},
     Note{"data.header", "detected: the first line has the names of the columns"},
+    Note{"data.skip_lines", "detected: lines before the header"},
     Note{"data.delimiter", "detected"},
     Note{"data.quoted_newlines", "detected: line breaks in quoted values"},
     Note{"data.trim", "detected: blanks around values"},

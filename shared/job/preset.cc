@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "shared/base/error_text.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
 #include "shared/job/losses.h"
@@ -388,8 +389,21 @@ Result<void> expand_preset(Job& job) {
   DP_TRY_VOID(check_options(model));
   const std::string target = options.target.empty() ? "label" : options.target;
   if (job.data.find_field(target) == nullptr) {
-    return Error{ErrorCode::kConfig, str("the preset's target `", target, "` is not a field"),
-                 "model.target", "set the field to predict: model.target = \"...\"", "DP-2107"};
+    constexpr size_t kListed = 20;
+    std::string fields;
+    for (const FieldSpec& field :
+         std::span(job.data.fields).first(std::min(kListed, job.data.fields.size())))
+      fields += str(fields.empty() ? "" : ", ", printable(field.name));
+    if (job.data.fields.size() > kListed) fields += ", ...";
+    return Error{ErrorCode::kConfig,
+                 options.target.empty()
+                     ? std::string("no field is named `label`, and the job names no target")
+                     : str("the preset's target `", target, "` is not a field"),
+                 "model.target",
+                 str("name the field to predict, model.target = \"NAME\" or --target NAME; the "
+                     "fields are ",
+                     fields),
+                 "DP-2107"};
   }
   if (!options.weights.empty() && job.data.find_field(options.weights) == nullptr) {
     return Error{ErrorCode::kConfig, str("the weights `", options.weights, "` are not a field"),

@@ -28,7 +28,7 @@ constexpr std::array kIdNames = {"user",  "item", "movie",    "product",   "cust
 // The name that pandas gives to an index that it finds in a file, with a number behind it.
 constexpr std::string_view kUnnamed = "unnamed: ";
 // Last words of the names of columns that have a moment.
-constexpr std::array kTimeWords = {"timestamp", "datetime", "date", "time", "ts"};
+constexpr std::array kTimeWords = {"timestamp", "datetime", "date", "time", "ts", "at"};
 // Last words of the names of targets that are numbers, also if all of them are small integers.
 constexpr std::array kNumberWords = {"rating", "ratings", "stars", "score",
                                      "count",  "price",   "sales", "revenue"};
@@ -84,6 +84,29 @@ bool all_differ(const Column& column) {
 bool is_moment(const std::string& text) {
   return text.find_first_of("0123456789") != std::string::npos &&
          text.find_first_of("-/:") != std::string::npos;
+}
+
+/// Returns true for texts that begin with a day, such as "2026-11-26T08:00:00" and "26.11.2026".
+bool is_dated(std::string_view text) {
+  std::array<size_t, 3> digits{};  // of year, month and day in any order
+  char mark = 0;
+  for (size_t part = 0; part < digits.size(); ++part) {
+    const size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+    digits[part] = end;
+    text.remove_prefix(end);
+    if (part + 1 == digits.size()) break;
+    if (text.find_first_of("-/.") != 0) return false;
+    if (std::exchange(mark, text[0]) != text[0] && part > 0) return false;
+    text.remove_prefix(1);
+  }
+  const auto [first, second, third] = digits;
+  const auto is_short = [](size_t n) { return n == 1 || n == 2; };
+  return is_short(second) && ((first == 4 && is_short(third)) || (is_short(first) && third == 4));
+}
+
+bool has_dates(const Column& column) {
+  return !column.is_numeric() && column.cells >= kFewestToJudge && !column.texts.empty() &&
+         std::ranges::all_of(column.texts, [](const auto& text) { return is_dated(text.first); });
 }
 
 bool has_moments(const Column& column) {
@@ -153,7 +176,8 @@ size_t target_rank(const std::string& name) {
 }
 
 ColumnUse use_of(const std::string& name, const Column& column) {
-  if (ends_in(name, kTimeWords) && has_moments(column)) return ColumnUse::kTime;
+  if (has_dates(column) || (ends_in(name, kTimeWords) && has_moments(column)))
+    return ColumnUse::kTime;
   if (column.is_numeric()) {
     if (!names_ids(name) || !std::ranges::all_of(column.numbers, is_integer))
       return ColumnUse::kValues;

@@ -344,8 +344,11 @@ TEST_CASE("a field of the job replaces the format's field of the same name", "[j
 }
 
 TEST_CASE("invalid preset options are rejected with their place", "[job][preset]") {
-  CHECK(error_of(csv_job_with("model = { preset = \"wide_deep\" }\n")).what ==
-        "the preset's target `label` is not a field");
+  const Error unnamed = error_of(csv_job_with("model = { preset = \"wide_deep\" }\n"));
+  CHECK(unnamed.what == "no field is named `label`, and the job names no target");
+  CHECK_THAT(unnamed.hint, Catch::Contains("--target NAME; the fields are age, city, y"));
+  CHECK(error_of(csv_job_with("model = { preset = \"wide_deep\", target = \"z\" }\n")).what ==
+        "the preset's target `z` is not a field");
   CHECK(error_of(csv_job_with("model = { preset = \"softmax_mlp\", target = \"y\" }\n")).hint ==
         "for example units = [128, 10]; the last one is the number of classes");
   const Error input = error_of(

@@ -193,6 +193,21 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
   return out;
 }
 
+/// Returns how many lines of the file, such as comments or `sep=;`, stand before the first row with
+/// the usual number of cells; 0 if they are too many for that.
+uint32_t lines_before(FileSample& file, const Cells& cells) {
+  constexpr size_t kLinesMax = 100;
+  const bool quotes = traits_of(cells.format).quotes;
+  for (size_t i = 0; i < std::min(cells.lines.size(), kLinesMax); ++i) {
+    const std::vector<std::string_view> line = {cells.lines[i]};
+    const Rows row = split_all(line, cells.delimiter, quotes, 1);
+    if (row.empty() || row[0].size() != cells.width) continue;
+    if (i == 0) return file.declared().skip_lines;
+    return uint32_t(std::count(file.text().data(), line[0].data(), '\n'));
+  }
+  return 0;
+}
+
 /// Returns whether the first row has the names of the columns. `columns` are the columns of the
 /// other rows.
 bool begins_with_header(const Rows& rows, const std::vector<Column>& columns,
@@ -342,7 +357,9 @@ std::string judge_odd_cells(const FileSample& file, Records records, bool named,
 
 Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   const size_t width = cells.width;
-  FileFacts facts{.format = cells.format, .quoted_newlines = cells.breaks};
+  FileFacts facts{.format = cells.format,
+                  .skip_lines = file.declared().skip_lines,
+                  .quoted_newlines = cells.breaks};
   if (cells.delimiter != traits_of(facts.format).delimiter)
     facts.delimiter = std::string(1, cells.delimiter);
   Rows rows = split_all(cells.lines, cells.delimiter, traits_of(facts.format).quotes, kSampleLines);
@@ -370,6 +387,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   if (!declared.empty() && !file.declared().header)
     DP_TRY_VOID(check_declared(file, rows[0], facts.header));
   const Records records = Records(rows).subspan(facts.header ? 1 : 0);
+  if (numbers || texts) facts.skip_lines = lines_before(file, cells);
   if (!facts.header) {
     for (size_t i = 0; i < width; ++i) columns[i] = look_at(records, i, missing);
   }
@@ -400,6 +418,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
       facts.columns, facts);
   facts.reason = str(
       traits_of(facts.format).name, facts.header ? " with header" : " without header",
+      facts.skip_lines > file.declared().skip_lines ? str(" in line ", facts.skip_lines + 1) : "",
       texts ? " (if the first line is a record: --set data.header=false)" : "",
       cells.breaks && !file.declared().quoted_newlines ? ", line breaks in quotes: " : ": ", found);
   const auto target = std::ranges::find(facts.fields, facts.target, &FieldSpec::name);

@@ -1,4 +1,4 @@
-// sniff of tables: headers above columns of texts.
+// sniff of tables: headers above columns of texts, and below other lines.
 #include "shared/data/formats/sniff.h"
 #include "shared/data/formats/text/odd_cells.h"
 #include "tests/shared/data/formats/found_field.h"
@@ -202,6 +202,39 @@ TEST_CASE("sniff: cells in quotes between tabs are those of csv", "[data]") {
   CHECK(facts.columns == std::vector<std::string>{"x", "town", "y"});
   CHECK(facts.target == "y");
   CHECK(facts.classes == 2);
+}
+
+TEST_CASE("sniff: lines before a header are skipped", "[data]") {
+  const ScratchDir dir;
+  const auto file_of = [&](const std::string& before) {
+    std::string text = before + "x,mood,label\n";
+    for (int i = 0; i < 200; ++i)
+      text += str(i * 0.37, ",", i % 3 == 0 ? "a" : "b", ",", i % 2, "\n");
+    return dir.write("f.csv", text);
+  };
+  for (const auto& [before, lines] : {std::pair{"", 0},
+                                      {"sep=,\n", 1},
+                                      {"\xef\xbb\xbfsep=,\r\n", 1},
+                                      {"# of 2026\n\n# by day, each\n", 3}}) {
+    CAPTURE(before);
+    const std::string path = file_of(before);
+    const FileFacts facts = sniff(path).value();
+    CHECK(facts.header);
+    CHECK(facts.skip_lines == uint32_t(lines));
+    CHECK(facts.columns == std::vector<std::string>{"x", "mood", "label"});
+    CHECK_THAT(facts.reason, Contains(lines == 0 ? "with header: "
+                                                 : str("with header in line ", lines + 1, ": ")));
+    CHECK(records_as_proposed(path, facts) == 200);
+  }
+  DataSpec declared;
+  declared.skip_lines = 1;
+  const FileFacts facts = sniff(file_of("sep=,\n"), declared).value();
+  CHECK(facts.skip_lines == 1);
+  CHECK_THAT(facts.reason, Contains("with header: "));
+  // A first record with a cell too few is a bad record, and no line before a header.
+  std::string numbers = "1,2\n";
+  for (int i = 0; i < 200; ++i) numbers += str(i * 0.37, ",", i, ",", i % 2, "\n");
+  CHECK(sniff(dir.write("g.csv", numbers)).value().skip_lines == 0);
 }
 
 }  // namespace

@@ -12,48 +12,6 @@ namespace {
 
 using Catch::Contains;
 
-/// Reads all fields of the file as proposed, up to at least `records_max` records. Returns the
-/// number of records. Fails the test at a bad record.
-uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
-                             uint64_t records_max = UINT64_MAX) {
-  auto plan = plan_of(path, sniffed.format);
-  plan->batch_size = 512;
-  plan->data.columns = sniffed.columns;
-  plan->data.header = sniffed.header;
-  plan->data.delimiter = sniffed.delimiter;
-  plan->data.trim = sniffed.trim;
-  plan->data.quoted_newlines = sniffed.quoted_newlines;
-  plan->data.missing = sniffed.missing;
-  plan->data.fields = sniffed.fields;
-  for (const FieldSpec& field : sniffed.fields) {
-    const bool keys = field.is_bag() || (field.type == FieldType::kString && !field.is_label());
-    if (keys) {
-      plan->layout.bags.push_back({field.name, 0});
-    } else {
-      plan->layout.floats.push_back(
-          {field.name, field.shape.empty() ? 1 : uint32_t(field.shape[0])});
-    }
-  }
-  plan->layout.tables = {TableId(0)};
-  // The classes are those of a sample.
-  for (FieldSpec& field : plan->data.fields) {
-    if (!field.classes.empty()) field.positive = {std::exchange(field.classes, {}).front()};
-  }
-  if (sniffed.classes == 2) plan->targets = {{sniffed.target, TargetKind::kBinary}};
-  if (sniffed.classes > 2) plan->targets = {{sniffed.target, TargetKind::kClass, sniffed.classes}};
-  auto reader = open_shard(plan, Split::kAll, {}, {0, 0, plan->files[0].bytes}, 0);
-  if (!reader) FAIL(reader.error().what);
-  Batch batch;
-  uint64_t records = 0;
-  for (;;) {
-    auto more = (*reader)->next(batch);
-    if (!more) FAIL(more.error().where << " " << more.error().what);
-    if (!*more) return records;
-    records += batch.records;
-    if (records >= records_max) return records;
-  }
-}
-
 TEST_CASE("names and labels that are not UTF-8 are an error", "[data]") {
   const ScratchDir dir;
   const std::string latin1 =
@@ -479,6 +437,14 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
       facts_of("time,x,y", [](int i) { return str(i % 90, ",", i, ",", i * 2); });
   CHECK(has(trips, "time"));
   CHECK(has(trips, "x"));
+  // A text that begins with a day is a time under any name, and a version or a phone number is not.
+  const FileFacts visits = facts_of("opened,seen,made_at,version,phone,y", [](int i) {
+    return str("2026-1-", i % 28 + 1, "T08:00,", i % 28 + 1, ".11.2026,", 1700000000 + i, ",2.1.",
+               i % 5, ",555-1234-", i % 7, ",", i % 2);
+  });
+  for (const char* name : {"opened", "seen", "made_at"}) CHECK_FALSE(has(visits, name));
+  CHECK(has(visits, "version"));
+  CHECK(has(visits, "phone"));
 }
 
 TEST_CASE(
