@@ -172,12 +172,9 @@ Result<void> run_importance(const ImportanceFlags& flags) {
   EvalFlags given = flags.eval;
   given.allow_exec = true;  // no program is started
   DP_TRY(const Job job, eval_job(given));
-  if (!job.data.program.empty() || !job.data.filter.empty()) {
-    return Error{ErrorCode::kUsage,
-                 str("importance can't apply the ", job.data.filter.empty() ? "program" : "filter",
-                     " of the job"),
-                 job.data.filter.empty() ? "data.program" : "data.filter",
-                 "use Model.importance of the Python package with the records that remain"};
+  if (!job.data.program.empty()) {
+    return Error{ErrorCode::kUsage, "importance can't apply the program of the job", "data.program",
+                 "use Model.importance of the Python package with the program's records"};
   }
   PosixStorage storage;
   const uint32_t cores = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();

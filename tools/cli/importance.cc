@@ -156,6 +156,30 @@ class Trial {
   /// Returns the sums of the first output. Record i has the value of record order[i] in `column`.
   Result<OutputSums> run(size_t column, const std::vector<uint32_t>* order) {
     std::vector<OutputSums> sums;
+    DP_TRY_VOID(for_each_batch(column, order, [&](std::span<const std::string_view> lines) {
+      return evaluator_->add(lines, sums);
+    }));
+    return sums.at(0);
+  }
+
+  /// Returns for each record whether the job's filter keeps it.
+  Result<std::vector<bool>> kept() {
+    std::vector<bool> all;
+    DP_TRY_VOID(
+        for_each_batch(0, nullptr, [&](std::span<const std::string_view> lines) -> Result<void> {
+          DP_TRY(const std::vector<bool> kept, evaluator_->kept(lines));
+          all.insert(all.end(), kept.begin(), kept.end());
+          return {};
+        }));
+    return all;
+  }
+
+ private:
+  Trial(const Columns& columns, char between, bool json)
+      : columns_(columns), between_(between), json_(json) {}
+
+  template <typename Each>
+  Result<void> for_each_batch(size_t column, const std::vector<uint32_t>* order, Each&& each) {
     for (uint64_t begin = 0; begin < columns_.records; begin += kLinesPerBatch) {
       const uint64_t end = std::min<uint64_t>(columns_.records, begin + kLinesPerBatch);
       text_.clear();
@@ -171,14 +195,10 @@ class Trial {
         lines.push_back(std::string_view(text_).substr(at, line_end - at));
         at = line_end + 1;
       }
-      DP_TRY_VOID(evaluator_->add(lines, sums));
+      DP_TRY_VOID(each(lines));
     }
-    return sums.at(0);
+    return {};
   }
-
- private:
-  Trial(const Columns& columns, char between, bool json)
-      : columns_(columns), between_(between), json_(json) {}
 
   void append(uint64_t record, size_t column, const std::vector<uint32_t>* order) {
     if (json_) text_ += '{';
@@ -245,6 +265,21 @@ std::vector<size_t> read_columns(const Job& job, Columns& columns) {
   return places;
 }
 
+/// Leaves out the records that the job's filter drops.
+Result<void> apply_filter(const std::shared_ptr<const Scorer>& scorer, const Job& job,
+                          Columns& columns) {
+  DP_TRY(Trial trial, Trial::make(scorer, job, columns));
+  DP_TRY(const std::vector<bool> kept, trial.kept());
+  for (std::vector<std::string>& pieces : columns.pieces) {
+    size_t place = 0;
+    for (size_t r = 0; r < kept.size(); ++r)
+      if (kept[r]) std::swap(pieces[place++], pieces[r]);
+    pieces.resize(place);
+  }
+  columns.records = uint64_t(std::ranges::count(kept, true));
+  return {};
+}
+
 }  // namespace
 
 Result<Importance> importance(Storage& storage, const Job& job, const ImportanceOptions& options) {
@@ -257,9 +292,11 @@ Result<Importance> importance(Storage& storage, const Job& job, const Importance
   }
   DP_TRY(std::shared_ptr<const Scorer> scorer, Scorer::open(storage, job.run_dir));
   DP_TRY(Columns columns, ColumnReader(job).read());
+  if (!job.data.filter.empty()) DP_TRY_VOID(apply_filter(scorer, job, columns));
   if (columns.records < 2) {
-    return Error{ErrorCode::kBadData, str("the data have ", columns.records, " records"), "--data",
-                 "importance needs at least two records"};
+    const char* const kept = job.data.filter.empty() ? "" : " that the job's filter keeps";
+    return Error{ErrorCode::kBadData, str("the data have ", columns.records, " records", kept),
+                 "--data", "importance needs at least two records"};
   }
   const std::vector<size_t> places = read_columns(job, columns);
   const OutputSpec& output = job.model.outputs.front();

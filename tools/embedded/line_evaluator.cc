@@ -12,6 +12,7 @@ struct LineEvaluator::State {
   explicit State(const Scorer& scorer) : buffers(scorer) {}
 
   std::unique_ptr<data::LineBatches> lines;
+  std::unique_ptr<data::LineBatches> filtered;  // null: the job has no filter
   Scorer::Buffers buffers;
   Batch batch;
   model::BatchMetrics metrics;
@@ -23,16 +24,31 @@ LineEvaluator::~LineEvaluator() = default;
 Result<std::unique_ptr<LineEvaluator>> LineEvaluator::make(std::shared_ptr<const Scorer> scorer,
                                                            Job job) {
   std::unique_ptr<LineEvaluator> evaluator(new LineEvaluator);
-  job.data.filter.clear();
   job.data.bad_records = BadRecords::kFail;
   job.data.program.clear();
-  const auto trained =
-      data::make_read_plan(job, scorer->graph_->inputs(), scorer->widths(), SourceSpec{}, {}, 0);
-  auto plan = data::for_evaluation(*trained, SourceSpec{}, {});
+  const auto batches = [&] {
+    const auto trained =
+        data::make_read_plan(job, scorer->graph_->inputs(), scorer->widths(), SourceSpec{}, {}, 0);
+    return data::LineBatches::make(data::for_evaluation(*trained, SourceSpec{}, {}), {});
+  };
   evaluator->state_ = std::make_unique<State>(*scorer);
-  DP_TRY(evaluator->state_->lines, data::LineBatches::make(std::move(plan), {}));
+  State& state = *evaluator->state_;
+  if (!job.data.filter.empty()) {
+    DP_TRY(state.filtered, batches());
+  }
+  job.data.filter.clear();
+  DP_TRY(state.lines, batches());
   evaluator->scorer_ = std::move(scorer);
   return evaluator;
+}
+
+Result<std::vector<bool>> LineEvaluator::kept(std::span<const std::string_view> lines) {
+  std::vector<bool> kept(lines.size(), true);
+  for (size_t i = 0; state_->filtered != nullptr && i < lines.size(); ++i) {
+    DP_TRY_VOID(state_->filtered->parse(lines.subspan(i, 1), state_->batch));
+    kept[i] = state_->batch.records > 0;
+  }
+  return kept;
 }
 
 Result<void> LineEvaluator::add(std::span<const std::string_view> lines,

@@ -26,6 +26,9 @@ class LineEvaluator {
   /// from 0.
   Result<void> add(std::span<const std::string_view> lines, std::vector<OutputSums>& sums);
 
+  /// Returns for each line whether the job's filter keeps it. Requires and returns errors as add().
+  Result<std::vector<bool>> kept(std::span<const std::string_view> lines);
+
  private:
   LineEvaluator();
   struct State;

@@ -109,16 +109,19 @@ Result<std::unique_ptr<LineBatches>> LineBatches::make(std::shared_ptr<const Rea
 Result<void> LineBatches::parse(std::span<const std::string_view> lines, Batch& batch) {
   begin_columns(plan_->layout, *parser_, uint32_t(lines.size()), scratch_, batch);
   Columns columns{.floats = &batch.floats, .keys = &scratch_.keys};
-  for (; batch.records < lines.size(); ++batch.records) {
-    const std::string_view line = lines[batch.records];
+  for (size_t row = 0; row < lines.size(); ++row) {
+    const std::string_view line = lines[row];
     columns.record = batch.records;
     Fault fault;
-    if (!parser_->parse(line.data(), line.data() + line.size(), batch.records, columns, fault) ||
-        !parser_->finish(columns, fault))
-      return bad_record_error(fault, str("row ", batch.records));
+    if (!parser_->parse(line.data(), line.data() + line.size(), row, columns, fault) ||
+        !parser_->finish(columns, fault)) {
+      if (fault.reason == nullptr) continue;
+      return bad_record_error(fault, str("row ", row));
+    }
+    ++batch.records;
     if (too_many_keys(scratch_.keys)) {
-      return Error{ErrorCode::kBadData, "the rows have more than 67 million keys",
-                   str("row ", batch.records), "send fewer rows at once"};
+      return Error{ErrorCode::kBadData, "the rows have more than 67 million keys", str("row ", row),
+                   "send fewer rows at once"};
     }
   }
   finish_columns(plan_->layout, *parser_, scratch_, batch);

@@ -40,8 +40,9 @@ class LineBatches {
   static Result<std::unique_ptr<LineBatches>> make(std::shared_ptr<const ReadPlan> plan,
                                                    const JsonRules& rules);
 
-  /// Parses all lines into `batch`. A line break or '\r' follows each line, except for JSON, and at
-  /// least kPadBytes readable bytes. Error kBadData: `where` is "row N", counted from 0.
+  /// Parses all lines into `batch`, without those that the plan's filter leaves out. A line break
+  /// or '\r' follows each line, except for JSON, and at least kPadBytes readable bytes. Error
+  /// kBadData: `where` is "row N", counted from 0.
   Result<void> parse(std::span<const std::string_view> lines, Batch& batch);
 
  private:
