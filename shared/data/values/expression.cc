@@ -1,6 +1,7 @@
 #include "shared/data/values/expression.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -42,6 +43,18 @@ struct Token {
 };
 
 }  // namespace
+
+bool read_number(std::string_view text, long double& number) {
+  const char* const end = text.data() + text.size();
+  const auto reads_as = [&](auto value) {
+    const auto [read_to, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || read_to != end) return false;
+    number = (long double)(value);
+    return true;
+  };
+  return reads_as(int64_t{}) || reads_as(uint64_t{}) ||
+         (reads_as(double{}) && std::isfinite(number));
+}
 
 /// A recursive-descent compiler. Each level returns the kind of value that its steps leave on the
 /// stack.
@@ -129,9 +142,10 @@ class ExpressionCompiler {
   Result<void> number() {
     const std::string rest(text_.substr(at_, 64));
     char* end = nullptr;
-    token_.number = std::strtold(rest.c_str(), &end);
+    std::strtold(rest.c_str(), &end);
     const size_t size = size_t(end - rest.c_str());
-    if (size == 0 || !std::isfinite(token_.number) || (size < rest.size() && is_word(rest[size]))) {
+    if ((size < rest.size() && is_word(rest[size])) ||
+        !read_number(rest.substr(0, size), token_.number)) {
       return fail(at_, "invalid number", "write numbers as 18, -0.5 or 1e6");
     }
     token_.type = Token::Type::kNumber;
@@ -427,7 +441,7 @@ Verdict Expression::judge(std::span<const ExpressionValue> values) const {
         break;
       case Op::kField: {
         const ExpressionValue& value = values[step.argument];
-        if (value.missing) return Verdict::kMissing;
+        if (!value.is_usable()) return Verdict::kMissing;
         ++top;
         top->number = value.number;
         top->set(value.text);

@@ -21,8 +21,15 @@ struct ExpressionField {
 struct ExpressionValue {
   long double number = 0;  // holds every int64 and every float64
   std::string_view text;
-  bool missing = false;
+  bool missing = false;      // the record has no value
+  bool has_default = false;  // the other members are the default, for a record without a value
+
+  bool is_usable() const { return !missing || has_default; }
 };
+
+/// Parses a whole text as a finite number. Integers of 64 bits are exact, all others are rounded to
+/// double, so that equal texts are equal numbers. Returns false if it is no number.
+bool read_number(std::string_view text, long double& number);
 
 /// The result of a condition for one record. kMissing: a field that the condition needed has no
 /// value.

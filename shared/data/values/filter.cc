@@ -1,9 +1,8 @@
 #include "shared/data/values/filter.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 
 #include "shared/data/records/delimited.h"
 #include "shared/job/field_output.h"
@@ -12,25 +11,11 @@
 namespace downpour::data {
 namespace {
 
-/// Parses a whole text as a number, without the blanks around it. Short texts are the usual case
-/// and go through double, which is exact for up to 15 digits. Longer texts take a slower path.
-bool read_number(std::string_view text, long double& number) {
+/// Parses a cell, without the blanks around it.
+bool read_cell(std::string_view text, long double& number) {
   text = trimmed(text);
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
-  constexpr size_t kExactDigits = 15;
-  if (text.size() <= kExactDigits) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    number = value;
-    return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
-  }
-  constexpr size_t kLongest = 512;
-  if (text.size() > kLongest) return false;
-  char copy[kLongest + 1];
-  copy[text.copy(copy, kLongest)] = '\0';
-  char* end = nullptr;
-  number = std::strtold(copy, &end);
-  return end == copy + text.size() && std::isfinite(number);
+  return read_number(text, number);
 }
 
 std::vector<FieldSpec> scalars(const DataSpec& data) {
@@ -66,10 +51,11 @@ Result<std::unique_ptr<RecordFilter>> RecordFilter::make(const DataSpec& data) {
   filter->values_.resize(filter->inputs_.size());
   for (size_t i = 0; i < filter->inputs_.size(); ++i) {
     Input& input = filter->inputs_[i];
-    input.fallback.missing = !filter->specs_[i].fallback;
-    if (input.fallback.missing) continue;
+    input.fallback.missing = true;
+    input.fallback.has_default = filter->specs_[i].fallback.has_value();
+    if (!input.fallback.has_default) continue;
     input.fallback.text = input.fallback_text;
-    if (!input.is_text && !read_number(input.fallback_text, input.fallback.number)) {
+    if (!input.is_text && !read_cell(input.fallback_text, input.fallback.number)) {
       return Error{ErrorCode::kConfig,
                    str("field ", filter->specs_[i].name, ": the default \"", input.fallback_text,
                        "\" is not a number"),
@@ -85,7 +71,7 @@ bool RecordFilter::set_text(size_t i, std::string_view text, Fault& fault) {
     return true;
   }
   values_[i] = {.text = text};
-  if (inputs_[i].is_text || read_number(text, values_[i].number)) return true;
+  if (inputs_[i].is_text || read_cell(text, values_[i].number)) return true;
   fault = {.reason = "is not a number",
            .field = &specs_[i].name,
            .text = text,
@@ -95,11 +81,19 @@ bool RecordFilter::set_text(size_t i, std::string_view text, Fault& fault) {
   return false;
 }
 
+void RecordFilter::set_number(size_t i, float number) {
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
+  double decimal = 0;
+  std::from_chars(text.data(), end, decimal);
+  values_[i] = {.number = decimal};
+}
+
 bool RecordFilter::passes(Fault& fault) const {
   const Verdict verdict = expression_.judge(values_);
   if (verdict != Verdict::kMissing) return verdict == Verdict::kKeep;
   size_t i = 0;
-  while (i + 1 < values_.size() && !values_[i].missing) ++i;
+  while (i + 1 < values_.size() && values_[i].is_usable()) ++i;
   fault = {.reason = "is missing, and data.filter needs it",
            .field = &specs_[i].name,
            .hint = "give the field a `default`, or test missing(...) first"};

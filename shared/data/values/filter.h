@@ -26,7 +26,10 @@ class RecordFilter {
   /// Sets input `i`. `text` must meet the conditions of FloatField::convert(), and must stay valid
   /// until passes() returns. Returns false if a number is needed and `text` is not one.
   bool set_text(size_t i, std::string_view text, Fault& fault);
-  void set_number(size_t i, long double number) { values_[i] = {.number = number}; }
+  void set_number(size_t i, int64_t number) { values_[i] = {.number = (long double)(number)}; }
+  void set_number(size_t i, double number) { values_[i] = {.number = number}; }
+  /// The number is the shortest decimal that the float stands for, so that 0.1F equals 0.1.
+  void set_number(size_t i, float number);
   void set_missing(size_t i) { values_[i] = inputs_[i].fallback; }
 
   /// Returns true if the record passes. Returns false if the condition drops it (fault.reason stays

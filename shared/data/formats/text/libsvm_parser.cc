@@ -129,7 +129,7 @@ class LibsvmParser final : public RecordParser {
   bool passes(std::string_view label, const char* p, const char* end, Fault& fault) {
     for (size_t i = 0; i < filter_numbers_.size(); ++i) {
       if (filter_numbers_[i]) {
-        filter_->set_number(i, 0);  // a feature that the line does not contain is 0
+        filter_->set_number(i, int64_t{0});  // a feature that the line does not contain is 0
       } else if (!filter_->set_text(i, label, fault)) {
         return false;
       }

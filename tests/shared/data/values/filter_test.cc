@@ -63,6 +63,34 @@ TEST_CASE("a missing value that the filter needs makes a record bad, unless ther
   plan->data.bad_records = BadRecords::kFail;
   plan->data.fields[0].fallback = "20";
   CHECK(read_file(plan).value().floats.size() == 4);
+  plan->data.filter = "missing(age)";
+  CHECK(read_file(plan).value().floats.size() == 1);
+  plan->data.filter = "!missing(age) || age == 20";
+  CHECK(read_file(plan).value().floats.size() == 5);
+}
+
+TEST_CASE("a number equals the literal that is written like it", "[data][filter]") {
+  const ScratchDir dir;
+  const std::string text = "age,country,label\n4.43,NO,1\n4.42,NO,0\n0.1,NO,0\n" +
+                           std::string("123456789.123456789,NO,0\n");
+  const auto kept = [&](const std::string& filter) {
+    auto plan = people(dir, filter, text);
+    plan->data.fields[0].type = FieldType::kFloat32;
+    return read_file(plan).value().floats.size();
+  };
+  CHECK(kept("age == 4.43") == 1);
+  CHECK(kept("age >= 4.43") == 2);
+  CHECK(kept("age in (4.43, 0.1)") == 2);
+  CHECK(kept("age == 123456789.123456789") == 1);
+  const auto owned = RecordFilter::make(people(dir, "age == 4.43")->data);
+  RecordFilter& filter = **owned;
+  Fault fault;
+  filter.set_number(0, 4.43F);
+  CHECK(filter.passes(fault));
+  filter.set_number(0, 4.43);
+  CHECK(filter.passes(fault));
+  filter.set_number(0, 4.4300003F);
+  CHECK_FALSE(filter.passes(fault));
 }
 
 TEST_CASE("text in a field that the filter compares with a number is a bad record",
