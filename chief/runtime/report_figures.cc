@@ -118,11 +118,12 @@ std::optional<double> constant_loss(const Job& job, size_t output, const Evaluat
 
 const Evaluation* kept_evaluation(const JobSummary& s) {
   if (s.evaluations.empty()) return nullptr;
-  if (s.best_checkpoint == ViewId{}) return &s.evaluations.back();
+  const Evaluation* kept = &s.evaluations.back();
   for (const Evaluation& evaluation : s.evaluations) {
-    if (evaluation.epochs_trained == s.best_epochs) return &evaluation;
+    if (s.best_checkpoint != ViewId{} && evaluation.epochs_trained == s.best_epochs)
+      kept = &evaluation;
   }
-  return &s.evaluations.back();
+  return kept->counts.applied > 0 ? kept : nullptr;
 }
 
 std::vector<size_t> worse_than_constant(const Job& job, const JobSummary& s) {

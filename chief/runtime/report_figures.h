@@ -35,7 +35,8 @@ std::vector<OutputMetrics> trained_metrics(const EpochAccount& account);
 /// determine it.
 std::optional<double> constant_loss(const Job& job, size_t output, const Evaluation& evaluation);
 /// Returns the evaluation of the model that eval and predict use: of the best epoch if its
-/// checkpoint is kept, otherwise of the newest epoch. Null without evaluations.
+/// checkpoint is kept, otherwise of the newest epoch. Null if there is none, or if it had no
+/// record.
 const Evaluation* kept_evaluation(const JobSummary& s);
 /// Returns the indices of the outputs whose loss is above that of the best constant.
 std::vector<size_t> worse_than_constant(const Job& job, const JobSummary& s);

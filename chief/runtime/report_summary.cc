@@ -108,6 +108,11 @@ std::string epoch_text(uint32_t epoch, size_t epochs) {
   return epochs > epoch ? str("epoch ", epoch, " of ", epochs) : str("epoch ", epoch);
 }
 
+std::string no_record(const Evaluation& evaluation) {
+  return str("warning: the evaluation data have no record (", counts_text(evaluation.counts),
+             "), so nothing is known about other data");
+}
+
 /// Prints what the training has reached: the metrics of the model that eval and predict use, why
 /// training ended before its last epoch, and whether the model is worse than a constant or a linear
 /// model.
@@ -131,6 +136,7 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
                       : "there are no evaluation data (eval.holdout, eval.source)"),
               kBold);
   }
+  if (kept == nullptr && !s.evaluations.empty()) page.row(no_record(s.evaluations.back()), kYellow);
   constexpr uint64_t kFewRecords = 100;
   if (kept != nullptr && kept->counts.applied < kFewRecords)
     page.row(str("warning: the evaluation data have only ", kept->counts.applied,
@@ -155,7 +161,7 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
                       plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "",
                       " (eval.early_stop.patience)"));
   }
-  for (size_t o = 0; kept != nullptr && o < job.model.outputs.size(); ++o) {
+  for (size_t o = 0; kept != nullptr && o < kept->outputs.size(); ++o) {
     if (shown_constant(job, o, *kept) != 0) continue;
     page.row(str("warning: all evaluation data have the same `", job.model.outputs[o].target,
                  "`, so the metrics say nothing: is it the target (--target NAME)?"),
@@ -222,6 +228,7 @@ void print_epochs(const Job& job, const JobSummary& s, Page& page) {
     for (const Evaluation& evaluation : s.evaluations) {
       page.line("eval",
                 str(evaluation.counts.applied, " examples  ", evaluation_text(job, evaluation)));
+      if (evaluation.counts.applied == 0) page.row(no_record(evaluation), kYellow);
     }
   }
 }

@@ -255,10 +255,11 @@ std::string left_text(const std::vector<LackingShard>& left) {
   return text;
 }
 
-/// Returns the error for a job that wants a number of steps and whose data have no batch.
+/// Returns the error for a whole epoch without a batch. Another epoch of the same data has none
+/// either, and a model that has seen no record is worth nothing.
 Error no_batch(const wire::ShardCounts& counts) {
   return Error{ErrorCode::kNoInput,
-               str("the epoch has no batch to train on: ", account_text(counts)), "train.steps",
+               str("the epoch has no batch to train on: ", account_text(counts)), "data",
                "check how many records data.filter keeps; with train.drop_remainder, a shard needs "
                "at least train.batch_size records"};
 }
@@ -269,9 +270,9 @@ void Lifecycle::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   const uint32_t epoch = history_.epoch();
   Result<wire::ShardCounts> counts = pass_.settle(epoch, outcome);
   if (!counts) return fail(turn, std::move(counts).error().with_context("epoch ", epoch + 1));
-  if (config_.job.train.steps > 0 && counts->batches == 0) return fail(turn, no_batch(*counts));
-  report_.note_trained(turn);
   const bool partial = !outcome.lacking.empty();
+  if (!partial && counts->batches == 0) return fail(turn, no_batch(*counts));
+  report_.note_trained(turn);
   EpochAccount account{
       .epoch = epoch,
       .shards = outcome.shards - uint32_t(outcome.lacking.size()),

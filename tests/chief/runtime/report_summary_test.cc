@@ -102,6 +102,16 @@ TEST_CASE("the summary warns of a model that is worse than a constant", "[chief]
                             "is 1.0000, that of the best constant is 0.5623"));
 }
 
+TEST_CASE("the summary warns of an evaluation without records", "[chief][report]") {
+  Finish finish = trained(2, /*records=*/0);
+  for (Evaluation& evaluation : finish.summary.evaluations) {
+    evaluation.counts.read = evaluation.counts.filtered = 7;
+    evaluation.outputs.clear();
+  }
+  CHECK_THAT(summary(finish), Contains("warning: the evaluation data have no record (read 7 = "
+                                       "applied 0 + filtered 7"));
+}
+
 TEST_CASE("the summary compares the model with a linear one", "[chief][report]") {
   CHECK_THAT(summary(trained(), {}, LinearBaseline{0.55, 3}),
              Contains("\n        a linear model has logloss 0.5500 after 3 epochs\n"));
