@@ -37,6 +37,17 @@ inline bool is_sparse(const FieldSpec& field) {
   return field.is_bag() || (field.type == FieldType::kString && !field.is_label());
 }
 
+/// Returns true if the keys of a field are numbers of its own, such as lines of a vocabulary, which
+/// other fields give, too. Returns false if they are hashes, which contain the field's name.
+inline bool numbers_keys(const FieldSpec& field) {
+  for (const TransformSpec& spec : field.transform) {
+    if (std::holds_alternative<ops::Hash>(spec) || std::holds_alternative<ops::Cross>(spec))
+      return false;
+    if (info_of(spec).makes_keys()) return true;
+  }
+  return field.type == FieldType::kInt64 && is_sparse(field);
+}
+
 /// Returns the shape of a field of numbers after its transform. `pad` and `pool` give a field of
 /// any length a fixed shape.
 inline std::vector<int64_t> number_shape(const FieldSpec& field) {

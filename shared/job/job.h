@@ -198,7 +198,8 @@ struct LayerSpec {
   std::string activation;           // dense: between sublayers; one of kActivationNames
   std::string last;                 // dense: after the last sublayer; "" = linear
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
-  // embedding, fm: "shared" = one table for all inputs; "" = one table per field; otherwise the
+  // embedding, fm: "" = one table per field; "shared" = one table for all inputs, in which equal
+  // keys have one row; "by_field" = one table, in which each field has its own rows; otherwise the
   // earlier layer whose rows this layer reads
   std::string table;
   bool bias = true;    // linear, dense
@@ -212,7 +213,7 @@ struct LayerSpec {
 
   /// Returns the name of the earlier layer whose rows this layer reads, or null if it has its own.
   const std::string* rows_of() const {
-    return table.empty() || table == "shared" ? nullptr : &table;
+    return table.empty() || table == "shared" || table == "by_field" ? nullptr : &table;
   }
 };
 

@@ -152,6 +152,15 @@ void add_piecewise(Job& job, Inputs& inputs) {
   job.model.layers.push_back(std::move(layer));
 }
 
+/// Returns how a layer keeps the rows of all keys in one table (LayerSpec::table).
+std::string one_table(const Job& job, const Inputs& inputs) {
+  const bool numbered = std::ranges::any_of(inputs.sparse, [&](const std::string& name) {
+    const FieldSpec* const field = job.data.find_field(name);
+    return field != nullptr && numbers_keys(*field);
+  });
+  return numbered ? "by_field" : "shared";
+}
+
 /// Adds the embedding of all keys, if there are any, with one table of rows. Returns the inputs of
 /// a network: the embedding and the numbers.
 std::vector<std::string> add_embedding(Job& job, const Inputs& inputs, const std::string& name) {
@@ -162,7 +171,7 @@ std::vector<std::string> add_embedding(Job& job, const Inputs& inputs, const std
                                 .type = "embedding",
                                 .inputs = inputs.sparse,
                                 .dim = dim == 0 ? 16 : dim,
-                                .table = "shared"});
+                                .table = one_table(job, inputs)});
     read.push_back(name);
   }
   read.insert(read.end(), inputs.numbers.begin(), inputs.numbers.end());
@@ -307,7 +316,7 @@ Result<void> factorization_machine(Job& job, const Inputs& inputs, OutputSpec& o
                               .type = "fm",
                               .inputs = inputs.sparse,
                               .dim = options.dim == 0 ? 16 : options.dim,
-                              .table = "shared",
+                              .table = one_table(job, inputs),
                               .dropout = options.dropout,
                               .init = InitSpec{InitType::kNormal, 0.03F}});
   const std::string logit = free_name(job.data, "logit");

@@ -22,7 +22,7 @@ struct Names {
 Result<void> check_rows_of(const Job& job, const LayerSpec& layer, const std::string& where,
                            const Names& names) {
   const LayerSpec* owner = nullptr;
-  std::vector<std::string> known = {"shared"};
+  std::vector<std::string> known = {"shared", "by_field"};
   for (size_t i = 0; i < names.layers.size(); ++i) {  // the layers before this one
     const LayerSpec& earlier = job.model.layers[i];
     const LayerInfo* type = find_layer_type(earlier.type);

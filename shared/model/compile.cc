@@ -242,7 +242,8 @@ class Compiler final {
     pool.accumulate = !inputs.values.empty();
     pool.bias = pool.accumulate ? kNoIndex : bias;
     pool.output = output;
-    const uint32_t weights = variables_.add_rows(inputs.keys, layer.name + "/weights", units, init);
+    const uint32_t weights =
+        variables_.add_rows(inputs.keys, layer.name + "/weights", units, init, /*by_field=*/true);
     for (const std::string& field : inputs.keys) {
       pool.bags.push_back({variables_.bag(field, weights), weights});
     }
@@ -262,7 +263,8 @@ class Compiler final {
         rows[field] = variables_.add_rows({field}, layer.name + "/" + field, layer.dim, init);
       }
     } else {
-      const uint32_t table = variables_.add_rows(fields, layer.name + "/table", layer.dim, init);
+      const uint32_t table = variables_.add_rows(fields, layer.name + "/table", layer.dim, init,
+                                                 layer.table == "by_field");
       for (const std::string& field : fields) rows[field] = table;
     }
     std::vector<BagUse> bags;

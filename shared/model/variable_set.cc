@@ -4,7 +4,9 @@
 #include <cmath>
 #include <fnmatch.h>
 
+#include "shared/base/hash.h"
 #include "shared/base/str.h"
+#include "shared/job/field_output.h"
 
 namespace downpour::model {
 
@@ -33,13 +35,20 @@ OptimizerSpec VariableSet::optimizer_of(const std::string& name, TableKind kind)
   return optimizer;
 }
 
+bool VariableSet::has_numbered_keys(const std::string& field) const {
+  const FieldSpec* const spec = job_.data.find_field(field);
+  return spec != nullptr && numbers_keys(*spec);
+}
+
 uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::string& name,
-                               uint32_t dim, InitSpec init) {
+                               uint32_t dim, InitSpec init, bool by_field) {
   std::sort(fields.begin(), fields.end());
-  const size_t table =
-      size_t(std::find(row_fields_.begin(), row_fields_.end(), fields) - row_fields_.begin());
+  const bool salted = by_field && fields.size() > 1 &&
+                      std::ranges::any_of(fields, [&](auto& f) { return has_numbered_keys(f); });
+  RowFields rows{std::move(fields), salted};
+  const auto table = size_t(std::ranges::find(row_fields_, rows) - row_fields_.begin());
   if (table == row_fields_.size()) {
-    row_fields_.push_back(std::move(fields));
+    row_fields_.push_back(std::move(rows));
     row_tables_.push_back({name, TableKind::kEmbedding, {}});
   } else {
     row_tables_[table].name += "+" + name;
@@ -91,7 +100,10 @@ Result<void> VariableSet::declare_custom() {
 }
 
 uint32_t VariableSet::bag(const std::string& field, uint32_t handle) {
-  const BagInput bag{field, declared_[handle].table};
+  constexpr uint64_t kSeed = 0x6669656c64;
+  const uint32_t table = declared_[handle].table;
+  const bool salted = row_fields_[table].salted && has_numbered_keys(field);
+  const BagInput bag{field, table, salted ? hash_string(field, kSeed) : 0};
   const auto found = std::find(bags_.begin(), bags_.end(), bag);
   if (found != bags_.end()) return uint32_t(found - bags_.begin());
   bags_.push_back(bag);

@@ -21,9 +21,10 @@ class VariableSet final {
   explicit VariableSet(const Job& job) : job_(job) {}
 
   /// Declares an embedding variable: rows of `dim` floats under the keys of `fields`. Variables
-  /// with the same set of fields share a table. Returns the handle.
+  /// with the same set of fields share a table. `by_field`: equal keys of two fields have two rows.
+  /// Returns the handle.
   uint32_t add_rows(std::vector<std::string> fields, const std::string& name, uint32_t dim,
-                    InitSpec init);
+                    InitSpec init, bool by_field = false);
   uint32_t add_dense(const std::string& name, std::vector<uint32_t> shape, InitSpec init);
   /// Declares the variables of a model without layers. Errors: kConfig names the variable.
   Result<void> declare_custom();
@@ -41,13 +42,19 @@ class VariableSet final {
     bool dense = false;
     uint32_t table_variable = 0;
   };
+  struct RowFields {
+    std::vector<std::string> names;  // sorted
+    bool salted = false;             // some keys are made different from those of other fields
+    bool operator==(const RowFields&) const = default;
+  };
+  bool has_numbered_keys(const std::string& field) const;
   VariableSpec make_variable(const std::string& name, TableKind kind, InitSpec init) const;
   OptimizerSpec optimizer_of(const std::string& name, TableKind kind) const;
 
   const Job& job_;
   std::vector<Declared> declared_;
   std::vector<TableSpec> row_tables_;
-  std::vector<std::vector<std::string>> row_fields_;  // field names of each row table, sorted
+  std::vector<RowFields> row_fields_;  // of each row table
   std::vector<TableSpec> dense_tables_;
   std::vector<BagInput> bags_;
 };

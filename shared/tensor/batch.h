@@ -40,6 +40,7 @@ struct FloatInput {
 struct BagInput {
   std::string field;
   uint32_t table_index = 0;  // into InputLayout::tables
+  uint64_t salt = 0;         // added to the field's keys, so that they differ from other fields'
   auto operator<=>(const BagInput&) const = default;
 };
 struct InputLayout {

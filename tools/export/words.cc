@@ -22,6 +22,7 @@ Result<Words> Words::open(const Job& job, size_t table) {
       DP_TRY(auto opened, pool.get(*vocabulary));
       words.fields_.push_back(field->name);
       words.vocabularies_.push_back(std::move(opened));
+      words.salts_.push_back(bag.salt);
     }
   }
   return words;
@@ -29,7 +30,8 @@ Result<Words> Words::open(const Job& job, size_t table) {
 
 std::string_view Words::word(size_t i, uint64_t key) const {
   const data::Vocabulary& vocabulary = *vocabularies_[i];
-  return key < vocabulary.size() ? vocabulary.word(key) : std::string_view();
+  const uint64_t number = key - salts_[i];
+  return number < vocabulary.size() ? vocabulary.word(number) : std::string_view();
 }
 
 std::string Words::all(uint64_t key) const {

@@ -32,6 +32,7 @@ class Words {
  private:
   std::vector<std::string> fields_;
   std::vector<std::shared_ptr<const data::Vocabulary>> vocabularies_;
+  std::vector<uint64_t> salts_;  // BagInput::salt
 };
 
 }  // namespace downpour::tools

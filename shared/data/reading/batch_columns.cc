@@ -85,7 +85,7 @@ void finish_columns(const InputLayout& layout, const RecordParser& parser, Scrat
     bag.table_index = layout.bags[i].table_index;
     bag.keys.resize(buffer.count);
     scratch.indexes[bag.table_index].add({buffer.keys.data(), buffer.count}, bag.keys.data(),
-                                         batch.tables[bag.table_index].keys);
+                                         batch.tables[bag.table_index].keys, layout.bags[i].salt);
     bag.offsets.assign(buffer.offsets.begin(),
                        buffer.offsets.begin() + (buffer.offsets.empty() ? 0 : batch.records + 1));
     bag.values.clear();

@@ -95,8 +95,10 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   // which fields are read, and so which records are bad.
   for (const FloatInput& input : plan.layout.floats)
     hash.add("float", input.field).add("width", input.width);
-  for (const BagInput& input : plan.layout.bags)
+  for (const BagInput& input : plan.layout.bags) {
     hash.add("bag", input.field).add("table", input.table_index);
+    if (input.salt != 0) hash.add("salt", input.salt);
+  }
   for (const TargetRule& rule : plan.targets)
     hash.add("target", rule.field).add("kind", uint64_t(rule.kind)).add("classes", rule.classes);
   return hash.value();

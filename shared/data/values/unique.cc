@@ -46,8 +46,8 @@ void KeyIndex::grow(std::span<const uint64_t> unique) {
   }
 }
 
-void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
-                   std::vector<uint64_t>& unique) {
+void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices, std::vector<uint64_t>& unique,
+                   uint64_t salt) {
   const size_t count = keys.size();
   size_t found = unique.size();
   for (size_t begin = 0; begin < count; begin += kBlock) {
@@ -60,13 +60,14 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
     const size_t mask = slots_.size() - 1;
     const uint32_t shift = shift_;
     std::array<uint32_t, kBlock + kAhead> places;
-    for (size_t i = begin; i < end; ++i) places[i - begin] = uint32_t(spread(keys[i]) >> shift);
+    for (size_t i = begin; i < end; ++i)
+      places[i - begin] = uint32_t(spread(keys[i] + salt) >> shift);
     // Past the end, prefetch the first slot repeatedly, which costs nothing.
     std::fill_n(places.data() + (end - begin), kAhead, 0);
     for (size_t i = 0; i < kAhead; ++i) __builtin_prefetch(&slots[places[i]], 1);
     for (size_t i = begin; i < end; ++i) {
       __builtin_prefetch(&slots[places[i - begin + kAhead]], 1);
-      const uint64_t key = keys[i];
+      const uint64_t key = keys[i] + salt;
       size_t at = places[i - begin];
       uint32_t index = slots[at] - first;              // too large if the slot has another stamp
       uint32_t taken = -uint32_t{index >> bits == 0};  // all bits set if the slot is taken

@@ -16,10 +16,11 @@ class KeyIndex {
   KeyIndex();
   /// Removes all keys.
   void begin_batch();
-  /// Sets indices[i] to the number of keys[i]. Appends keys that are new in this batch to `unique`,
-  /// which must be unchanged since the previous call of the batch. `indices` must have room for
-  /// keys.size() entries.
-  void add(std::span<const uint64_t> keys, uint32_t* indices, std::vector<uint64_t>& unique);
+  /// Sets indices[i] to the number of keys[i] + salt. Appends keys that are new in this batch to
+  /// `unique`, which must be unchanged since the previous call of the batch. `indices` must have
+  /// room for keys.size() entries.
+  void add(std::span<const uint64_t> keys, uint32_t* indices, std::vector<uint64_t>& unique,
+           uint64_t salt = 0);
 
  private:
   void grow(std::span<const uint64_t> unique);

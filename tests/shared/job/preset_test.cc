@@ -333,6 +333,25 @@ TEST_CASE("a string field without a transform is hashed, a label with `positive`
   CHECK(job.data.find_field("y")->transform.empty());
 }
 
+TEST_CASE("a preset keeps the rows of fields with numbered keys apart", "[job][preset]") {
+  for (const char* preset : {"wide_deep", "deepfm", "dcn_v2", "factorization_machine"}) {
+    for (const char* op : {"identity", "hash"}) {
+      CAPTURE(preset, op);
+      const Job job =
+          completed(str("data = { source = \"x.csv\", format = \"csv\", header = true, ",
+                        "fields = { y = {}, a = { type = \"int64\", transform = [\"", op,
+                        "\"] }, b = { type = \"int64\", transform = [\"", op,
+                        "\"] } } }\nmodel = { preset = \"", preset, "\", target = \"y\" }\n"));
+      const auto has_rows = [](const LayerSpec& layer) {
+        return layer.type == "embedding" || layer.type == "fm";
+      };
+      const auto layer = std::ranges::find_if(job.model.layers, has_rows);
+      REQUIRE(layer != job.model.layers.end());
+      CHECK(layer->table == (op == std::string("hash") ? "shared" : "by_field"));
+    }
+  }
+}
+
 TEST_CASE("a field of the job replaces the format's field of the same name", "[job][preset]") {
   const Job job = completed(
       "data.source = \"d\"\ndata.format = \"criteo\"\nmodel.preset = \"wide_deep\"\n"
@@ -462,7 +481,7 @@ TEST_CASE("a layer can read the rows of an earlier embedding of the same dim", "
   CHECK(completed(layers_job(emb + fm("dim = 4, table = \"emb\""))).model.layers[1].table == "emb");
   const Error unknown = error(emb + fm("dim = 4, table = \"user\""));
   CHECK(unknown.what == "there is no earlier embedding or fm layer `user`");
-  CHECK(unknown.hint == "available: shared, emb");
+  CHECK(unknown.hint == "available: shared, by_field, emb");
   CHECK(error(fm("dim = 4, table = \"Shared\"")).hint == "did you mean `shared`?");
   CHECK(error(fm("dim = 4, table = \"a\"")).what ==
         "there is no earlier embedding or fm layer `a`");

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -43,6 +44,30 @@ TEST_CASE("wide weights and a shared embedding over the same fields share one ta
   CHECK(g.inputs().floats == std::vector<FloatInput>{{"x", 1}, {"y", 2}, {"label", 1}});
   CHECK(g.tables()[3].table_variables[0].shape == std::vector<uint32_t>{8 + 3, 5});
   CHECK(g.output_widths() == std::vector<uint32_t>{1});
+}
+
+TEST_CASE("the numbered keys of a field are not those of another field in the same table",
+          "[model]") {
+  const auto bags_of = [](const std::string& table) {
+    Job job = wide_deep_job();
+    std::ranges::find(job.data.fields, "a", &FieldSpec::name)->transform = {
+        ops::Vocabulary{.words = {"x", "y"}}};
+    job.model.layers[1].table = table;
+    return (*Graph::build(job))->inputs().bags;
+  };
+  // A hash contains the field's name.
+  const std::vector<BagInput> apart = bags_of("by_field");
+  REQUIRE(apart.size() == 2);
+  CHECK(apart[0].field == "a");
+  CHECK(apart[0].salt != 0);
+  CHECK(apart[1] == BagInput{"b", 0});
+  // The wide weights are apart, the embedding on purpose not.
+  const std::vector<BagInput> shared = bags_of("shared");
+  REQUIRE(shared.size() == 4);
+  CHECK(shared[0] == apart[0]);
+  CHECK(shared[2] == BagInput{"a", 1});
+  // With a table per field there is nothing to keep apart.
+  CHECK(bags_of("")[2] == BagInput{"a", 1});
 }
 
 TEST_CASE("in mode mixed sparse tables and dense variables are in different groups", "[model]") {

@@ -64,5 +64,17 @@ TEST_CASE("a key of an old batch counts as new after the batch stamps wrap aroun
   }
 }
 
+TEST_CASE("a salt makes the equal keys of two fields different", "[data]") {
+  KeyIndex index;
+  index.begin_batch();
+  const std::vector<uint64_t> keys = {3, 5, 3};
+  std::vector<uint32_t> indices(3);
+  std::vector<uint64_t> unique;
+  index.add(keys, indices.data(), unique);
+  index.add(keys, indices.data(), unique, UINT64_MAX);
+  CHECK(unique == std::vector<uint64_t>{3, 5, 2, 4});
+  CHECK(indices == std::vector<uint32_t>{2, 3, 2});
+}
+
 }  // namespace
 }  // namespace downpour::data
