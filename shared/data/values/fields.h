@@ -72,6 +72,9 @@ class MissingMarks {
     static std::optional<Number> parse(std::string_view text);
     bool is(float value) const { return narrow == value; }
     bool is(double value) const { return wide == value; }
+    bool is(uint64_t value) const {
+      return value <= uint64_t(INT64_MAX) ? is(int64_t(value)) : wide == double(value);
+    }
     bool is(int64_t value) const { return whole ? *whole == value : wide == double(value); }
   };
   bool is_mark(std::string_view text) const;

@@ -27,6 +27,7 @@ class RecordFilter {
   /// until passes() returns. Returns false if a number is needed and `text` is not one.
   bool set_text(size_t i, std::string_view text, Fault& fault);
   void set_number(size_t i, int64_t number) { values_[i] = {.number = (long double)(number)}; }
+  void set_number(size_t i, uint64_t number) { values_[i] = {.number = (long double)(number)}; }
   void set_number(size_t i, double number) { values_[i] = {.number = number}; }
   /// The number is the shortest decimal that the float stands for, so that 0.1F equals 0.1.
   void set_number(size_t i, float number);

@@ -56,6 +56,9 @@ class TypedField {
     (*columns.floats)[column_].values[columns.record] = float(value);
     return true;
   }
+  bool take_only(uint64_t value, Columns& columns) const {
+    return value <= uint64_t(INT64_MAX) && take_only(int64_t(value), columns);
+  }
   bool take_only(float value, Columns& columns) const {
     if (only_ != Only::kFloat || !std::isfinite(value)) [[unlikely]]
       return false;
@@ -116,6 +119,12 @@ class FieldWriter {
         return true;
     }
     return false;
+  }
+  /// Above the largest int64, only keys are exact: they are those of the digits.
+  bool take(uint64_t value, Fault& fault) {
+    if (value <= uint64_t(INT64_MAX)) [[likely]]
+      return take(int64_t(value), fault);
+    return take_large(value, fault);
   }
   bool take(float value, Fault& fault) { return take_real(value, fault); }
   bool take(double value, Fault& fault) { return take_real(value, fault); }
@@ -187,6 +196,19 @@ class FieldWriter {
     }
     if (field_.kind_ == Kind::kNumberKey) return take_number(float(value), fault);
     return take_key(value, fault);
+  }
+  bool take_large(uint64_t value, Fault& fault) {
+    if (field_.kind_ == Kind::kFilter) {
+      ++count_;
+      field_.filter_->set_number(field_.column_, value);
+      return true;
+    }
+    if (!has_keys()) return take_real(double(value), fault);
+    if (!may_take(true)) return refuse(Found::kInteger, str(value), fault);
+    std::string digits = std::to_string(value);
+    if (take_key(std::string_view(digits), fault)) return true;
+    if (!fault.text.empty()) fault.text = {}, fault.made = std::move(digits);
+    return false;
   }
   template <typename T>
   bool take_key(T value, Fault& fault) {

@@ -175,13 +175,7 @@ class JsonFields {
           continue;
         }
       }
-      bool taken = false;
-      if constexpr (std::is_same_v<Value, uint64_t>) {
-        taken = writer.take(double(value), fault);
-      } else {
-        taken = writer.take(value, fault);
-      }
-      if (!taken) return json::kOther;
+      if (!writer.take(value, fault)) return json::kOther;
     }
     return json::kSuccess;
   }

@@ -65,14 +65,16 @@ auto visit_npy_type(NpyType type, Visit&& visit) {
   }
 }
 
-/// Returns the element at `at` as an int64, a float or a double. A bool is 0 or 1, whatever its
-/// byte is.
+/// Returns the element at `at` as an int64, a uint64, a float or a double. A bool is 0 or 1,
+/// whatever its byte is.
 template <typename T, bool kSwap>
 inline auto element_value(const char* at) {
   if constexpr (std::is_same_v<T, bool>) {
     return int64_t(*at != 0);
   } else if constexpr (std::is_same_v<T, Half>) {
     return half_to_float(load_element<Half, kSwap>(at).bits);
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    return load_element<T, kSwap>(at);
   } else if constexpr (std::is_integral_v<T>) {
     return int64_t(load_element<T, kSwap>(at));
   } else {
@@ -88,9 +90,7 @@ inline bool copy_floats(const char* from, size_t count, float* to) {
   uint32_t infinite = 0;
   for (size_t i = 0; i < count; ++i) {
     float value;
-    if constexpr (std::is_same_v<T, uint64_t>) {
-      value = float(load_element<uint64_t, kSwap>(from + i * sizeof(T)));
-    } else if constexpr (!kPlain) {
+    if constexpr (!kPlain) {
       value = float(double(element_value<T, kSwap>(from + i * sizeof(T))));
     } else {
       value = float(element_value<T, kSwap>(from + i * sizeof(T)));

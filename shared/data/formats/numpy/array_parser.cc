@@ -70,16 +70,6 @@ bool take_elements(const RowField& wanted, const char* from, Columns& columns, F
   FieldWriter writer = wanted.field.begin(columns);
   const bool good = visit_npy_type(wanted.type, [&]<typename T, bool kSwap>() {
     for (size_t i = 0; i < wanted.count; ++i) {
-      if constexpr (std::is_same_v<T, uint64_t>) {
-        const auto value = load_element<T, kSwap>(from + i * sizeof(T));
-        if (value > uint64_t(INT64_MAX)) {
-          fault = {.reason = "is above the largest int64",
-                   .field = &wanted.field.name(),
-                   .made = str(value),
-                   .hint = "set data.bad_records = \"skip\", or save the array as another type"};
-          return false;
-        }
-      }
       if (!writer.take(element_value<T, kSwap>(from + i * sizeof(T)), fault)) return false;
     }
     return true;
@@ -133,7 +123,7 @@ class ArrayParser final : public RecordParser {
       visit_npy_type(field.type, [&]<typename T, bool kSwap>() {
         if (plain) {
           field.copy = &copy_rows<T, kSwap, true>;
-        } else if constexpr (!std::is_same_v<T, uint64_t>) {
+        } else {
           field.copy = &copy_rows<T, kSwap, false>;
         }
       });

@@ -253,5 +253,22 @@ TEST_CASE("a JSON line of 15 MB needs at most 256 MiB of memory for any content"
   }
 }
 
+TEST_CASE("JSON lines: an id above the largest int64 has the key of its digits", "[data]") {
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f.jsonl",
+                                "{\"id\": 18446744073709551615, \"x\": 1e19}\n"
+                                "{\"id\": \"18446744073709551615\", \"x\": "
+                                "18446744073709551615}\n"),
+                      DataFormat::kJsonl);
+  plan->data.fields = {
+      {.name = "id", .type = FieldType::kString, .transform = {ops::Hash{.integers = true}}},
+      {.name = "x"}};
+  plan->layout = {.floats = {{"x", 1}}, .bags = {{"id", 0}}, .tables = {TableId(0)}};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.keys[0][0] == std::vector<uint64_t>{key_of("id", "18446744073709551615")});
+  CHECK(read.keys[1] == read.keys[0]);
+  CHECK(read.floats == std::vector<std::vector<float>>{{1e19F}, {18446744073709551615.0F}});
+}
+
 }  // namespace
 }  // namespace downpour::data

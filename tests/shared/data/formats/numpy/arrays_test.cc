@@ -195,6 +195,19 @@ TEST_CASE("npy: a field may be a slice of a row, and integers may be keys", "[da
         std::vector<std::vector<std::vector<uint64_t>>>{{{7, 8}}, {{9, 7}}});
 }
 
+TEST_CASE("npy: a key above the largest int64 is that of its digits", "[data]") {
+  const ScratchDir dir;
+  const std::vector<uint64_t> ids = {UINT64_MAX, 5};
+  auto plan = array_plan(dir.write("k.npy", npy("'<u8'", "(2,)", bytes_of(ids))),
+                         {{.name = "k", .type = FieldType::kInt64, .transform = {ops::Hash{}}}});
+  plan->layout = {.floats = {}, .bags = {{"k", 0}}, .tables = {TableId(0)}};
+  const auto key = [](const std::string& digits) {
+    return std::vector<std::vector<uint64_t>>{
+        {hash_combine(hash_string("k"), hash_string(digits))}};
+  };
+  CHECK(read_file(plan).value().keys == std::vector{key("18446744073709551615"), key("5")});
+}
+
 TEST_CASE("npy: a filter may use arrays that no layer reads", "[data]") {
   const ScratchDir dir;
   dir.write("x.npy", floats_npy({1, 2, 3}, "(3,)"));
