@@ -51,4 +51,15 @@ std::vector<std::string> default_columns(DataFormat format) {
   return names;
 }
 
+DataSpec for_source(DataSpec data, const SourceSpec& source) {
+  if (source.format == DataFormat::kAuto || source.format == data.format) return data;
+  const bool has_names = has_named_columns(data.format) && !data.columns.empty() && !data.header;
+  data.format = source.format;
+  data.header = has_named_columns(data.format) && !has_names;
+  data.skip_lines = 0;
+  data.delimiter.clear();
+  data.quoted_newlines = data.quoted_newlines && traits_of(data.format).quotes;
+  return data;
+}
+
 }  // namespace downpour

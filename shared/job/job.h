@@ -182,11 +182,9 @@ struct DataSpec {
   }
 };
 
-/// Returns the data settings for a source, which may have its own format.
-inline DataSpec for_source(DataSpec data, const SourceSpec& source) {
-  if (source.format != DataFormat::kAuto) data.format = source.format;
-  return data;
-}
+/// Returns the data settings for a source, which may have its own format. The delimiter, the header
+/// and the lines before it belong to the format of the job; tables of another format need a header.
+DataSpec for_source(DataSpec data, const SourceSpec& source);
 
 /// A layer of the model. type: one of kLayers (layers.h).
 struct LayerSpec {

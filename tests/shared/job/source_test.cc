@@ -19,6 +19,17 @@ TEST_CASE("a source may select a part of its records, but prints the selection",
   CHECK(job.data.source.shard_count == 4);
   CHECK(job.data.source.shard_index == 3);
   CHECK(job.data.streams == 3);  // as many as workers, and fixed from then on
+  // What belongs to the other format does not apply, and a table brings its names.
+  const SourceSpec lines{.paths = {"b"}, .format = DataFormat::kJsonl};
+  const DataSpec table{
+      .format = DataFormat::kCsv, .header = true, .skip_lines = 1, .delimiter = ";"};
+  CHECK(for_source(table, lines) == DataSpec{.format = DataFormat::kJsonl});
+  CHECK(for_source(table, {.paths = {"b"}, .format = DataFormat::kCsv}) == table);
+  const SourceSpec cells{.paths = {"b"}, .format = DataFormat::kCsv};
+  CHECK(for_source({.format = DataFormat::kJsonl}, cells) ==
+        DataSpec{.format = DataFormat::kCsv, .header = true});
+  const DataSpec named{.format = DataFormat::kTsv, .columns = {"x"}};
+  CHECK_FALSE(for_source(named, cells).header);
   const auto again = job_from_toml(job_to_toml(job), job.base_dir);
   REQUIRE(again);
   CHECK(*again == job);
