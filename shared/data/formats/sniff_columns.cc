@@ -16,9 +16,9 @@ namespace downpour::data {
 namespace {
 
 // The most usual names first: in a file with the columns x, y and label, the target is label.
-constexpr std::array kTargetNames = {"label",    "labels",   "target",   "click",   "clicked",
-                                     "is_click", "class",    "y",        "outcome", "survived",
-                                     "churn",    "is_fraud", "converted"};
+constexpr std::array kTargetNames = {"label",    "labels",   "target",    "click",   "clicked",
+                                     "is_click", "class",    "y",         "outcome", "survived",
+                                     "churn",    "is_fraud", "converted", "rating",  "ratings"};
 
 // Names of columns whose integers are ids: last words, and whole names.
 constexpr std::array kIdWords = {"id",  "ids",     "uid",      "userid", "itemid", "movieid",
@@ -104,6 +104,23 @@ bool is_dated(std::string_view text) {
   return is_short(second) && ((first == 4 && is_short(third)) || (is_short(first) && third == 4));
 }
 
+/// Returns true for hashes and other integers that no number of a model can hold exactly.
+bool has_hashes(const Column& column) {
+  constexpr double kExactMax = 9007199254740992;  // 2^53
+  return std::ranges::any_of(column.numbers, [](double x) { return std::abs(x) > kExactMax; });
+}
+
+/// Returns true if all numbers are seconds or milliseconds from 1990 to 2100 in Unix time.
+bool has_unix_times(const Column& column) {
+  constexpr double kFirst = 631152000, kLast = 4102444800;
+  const auto within = [&](double unit) {
+    return std::ranges::all_of(column.numbers, [&](double x) {
+      return is_integer(x) && x >= kFirst * unit && x < kLast * unit;
+    });
+  };
+  return column.cells >= kFewestToJudge && (within(1) || within(1000));
+}
+
 bool has_dates(const Column& column) {
   return !column.is_numeric() && column.cells >= kFewestToJudge && !column.texts.empty() &&
          std::ranges::all_of(column.texts, [](const auto& text) { return is_dated(text.first); });
@@ -179,8 +196,10 @@ ColumnUse use_of(const std::string& name, const Column& column) {
   if (has_dates(column) || (ends_in(name, kTimeWords) && has_moments(column)))
     return ColumnUse::kTime;
   if (column.is_numeric()) {
-    if (!names_ids(name) || !std::ranges::all_of(column.numbers, is_integer))
-      return ColumnUse::kValues;
+    const bool ids = names_ids(name) || has_hashes(column);
+    if (!ids && target_rank(name) == kNoTargetName && has_unix_times(column))
+      return ColumnUse::kTime;
+    if (!ids || !std::ranges::all_of(column.numbers, is_integer)) return ColumnUse::kValues;
     return all_differ(column) ? ColumnUse::kUnique : ColumnUse::kIds;
   }
   return !column.is_text() && all_differ(column) ? ColumnUse::kUnique : ColumnUse::kValues;

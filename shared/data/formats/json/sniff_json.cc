@@ -79,7 +79,6 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
     field = field_of(name, member.column);
     field.shape.clear();
     if (member.column.is_text()) field.transform = {ops::Tokens{}, ops::Hash{}};
-    if (member.lines == lines) field.fallback.reset();
   } else if (member.texts > 0) {
     field.type = FieldType::kString;
     field.shape = {-1};

@@ -394,7 +394,16 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
     CHECK_FALSE(has(ratings, std::string(name) + "_id"));
   }
   CHECK_THAT(ratings.reason, Contains("left out: timestamp (a time)"));
-  CHECK_THAT(ratings.reason, Contains("the last column that is no id and no time"));
+  // Seconds of Unix time without a name, and hashes whose name does not say so.
+  const FileFacts unnamed = facts_of("1,10,5,964982703", [](int i) {
+    return str(1 + i % 31, ",", 10 + i % 17, ",", 1 + i % 5, ",", 964982703 + 60 * i);
+  });
+  CHECK(unnamed.fields.size() == 5);  // two as numbers and as ids, and the label
+  CHECK_THAT(unnamed.reason, Contains("the last column that is no id and no time"));
+  const FileFacts hashed = facts_of("visitor,price,sold", [](int i) {
+    return str(9300000000000000000U + uint64_t(i % 31), ",", i * 0.37, ",", i % 2);
+  });
+  CHECK(field_of(hashed, "visitor").type == FieldType::kString);
   // An index, a key and a date.
   const FileFacts sales = facts_of(",order_id,note,title,date,zip,amount", [](int i) {
     return str(i, ",", 5000 - i, ",n", i, ",a thing ", i, ",2026-0", 1 + i % 9, "-01,",
