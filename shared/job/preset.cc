@@ -114,6 +114,10 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
                                    : str("did you mean `", nearest, "`?"),
                    "DP-2108"};
     }
+    if (name == target) {
+      return Error{ErrorCode::kConfig, str("the input `", name, "` is the target"), "model.inputs",
+                   "remove it: a model that reads its target predicts nothing", "DP-2107"};
+    }
     (is_sparse(*field) ? inputs.sparse : inputs.numbers).push_back(name);
   }
   inputs.all = inputs.sparse;

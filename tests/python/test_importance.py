@@ -86,3 +86,17 @@ def test_the_filter_of_the_job_is_applied_before_columns_are_shuffled(tmp_path):
     of_all, of_kept = (json.loads(run("importance", tmp_path / "run", "--data", tmp_path / name, "--json"))
                        for name in ("train.csv", "kept.csv"))
     assert of_all == of_kept and of_all["records"] == len(kept)
+
+
+def test_a_cross_is_no_column(tmp_path):
+    frame, y = frame_of(1, 400)
+    frame.assign(label=y, shop=frame["noise"].gt(0).map({True: "s", False: "t"})).to_csv(tmp_path / "train.csv",
+                                                                                        index=False)
+    (tmp_path / "job.toml").write_text(
+        'run_dir = "run"\ndata = { source = "train.csv", format = "csv", header = true, fields = { label = {}, '
+        'colour = { type = "string" }, shop = { type = "string" }, '
+        'both = { transform = [{ op = "cross", fields = ["colour", "shop"] }] } } }\n'
+        'model = { preset = "logistic_regression" }\ntrain.epochs = 1\n')
+    run("train", tmp_path / "job.toml", "--quiet")
+    found = json.loads(run("importance", tmp_path / "run", "--data", tmp_path / "train.csv", "--json"))
+    assert {each["column"] for each in found["columns"]} == {"colour", "shop"}

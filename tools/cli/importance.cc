@@ -13,6 +13,7 @@
 #include "shared/base/rng.h"
 #include "shared/data/formats/codec.h"
 #include "shared/data/reading/batch_columns.h"
+#include "shared/job/field_output.h"
 #include "shared/job/formats.h"
 #include "shared/job/losses.h"
 #include "shared/metrics/metrics.h"
@@ -112,6 +113,7 @@ class ColumnReader {
       path_ = path;
       std::vector<data::ValueField> fields;
       for (const FieldSpec& field : job_.data.fields) {
+        if (is_cross(field)) continue;
         const std::string& name = field.source_name();
         if (std::ranges::count(fields, name, &data::ValueField::name) > 0) continue;
         fields.push_back({.name = name, .kind = data::ValueKind::kText, .spec = {.name = name}});

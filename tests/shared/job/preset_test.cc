@@ -333,6 +333,12 @@ TEST_CASE("a string field without a transform is hashed, a label with `positive`
   CHECK(job.data.find_field("y")->transform.empty());
 }
 
+TEST_CASE("an input of a preset is not its target", "[job][preset]") {
+  const Error error = error_of(
+      csv_job_with("[model]\npreset = \"wide_deep\"\ntarget = \"y\"\ninputs = [\"age\", \"y\"]\n"));
+  CHECK(error.what == "the input `y` is the target");
+}
+
 TEST_CASE("a preset keeps the rows of fields with numbered keys apart", "[job][preset]") {
   for (const char* preset : {"wide_deep", "deepfm", "dcn_v2", "factorization_machine"}) {
     for (const char* op : {"identity", "hash"}) {
