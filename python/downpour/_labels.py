@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._table import _are_numbers
+from ._values import is_missing, numbers_of
 
 
 def are_two_labels(y: np.ndarray) -> bool:
@@ -22,10 +22,11 @@ def are_two_labels(y: np.ndarray) -> bool:
 
 
 def as_labels(y: Any) -> np.ndarray:
-    """Returns labels as an array; numbers among objects become floats."""
+    """Returns labels as an array. Numbers among objects become integers, if all are, otherwise floats."""
     labels = np.asarray(y)
-    if labels.dtype.kind == "O" and len(labels) > 0 and _are_numbers(labels) and not _are_booleans(labels):
-        labels = labels.astype(np.float64)
+    if labels.dtype.kind == "O" and labels.ndim == 1 and len(labels) > 0 and not _are_booleans(labels):
+        numbers, missing = numbers_of(labels) or (labels, None)
+        labels = labels if missing is not None and missing.any() else numbers
     return labels
 
 
@@ -39,7 +40,7 @@ def check_present(y: np.ndarray, name: str) -> None:
     if y.dtype.kind == "f" and np.isnan(y).any():
         raise ValueError(
             f"{name}: the label of row {int(np.isnan(y).argmax())} is NaN; remove the rows without a label")
-    if y.dtype.kind == "O" and any(label is None or type(label).__name__ == "NAType" or label != label for label in y):
+    if y.dtype.kind == "O" and any(map(is_missing, y.ravel())):
         raise ValueError(f"{name} has missing labels; remove the rows without a label")
 
 

@@ -18,7 +18,8 @@ import numpy as np
 from . import _library as c
 from ._importance import permutation_importance
 from ._labels import are_two_labels, as_labels, as_weights, check_present, one_dimensional
-from ._table import Table, _text, loaded, rows_of, split_target, table_of
+from ._table import Table, loaded, rows_of, split_target, table_of
+from ._values import text_of
 
 __all__ = ["Model"]
 
@@ -301,7 +302,7 @@ class Model:
         if classes is None:
             return y
         if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
-            y = np.array([_text(label) for label in y.tolist()], str)
+            y = np.array([text_of(label) for label in y.tolist()], str)
         order = np.argsort(classes)  # a model of `downpour train` has them in another order
         places = np.minimum(np.searchsorted(classes, y, sorter=order), len(classes) - 1)
         codes = order[places]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-import warnings
-from decimal import Decimal
 from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from . import _library as c
+from ._values import (
+    are_times, check_range, factorize, finite_vectors, is_missing, is_number, is_sequence, numbers_of, text_of, vectors_of, warn)
 
 #: A matrix with more columns is one column of rows; one with fewer is a column of numbers each.
 WIDE = 256
@@ -49,8 +50,8 @@ class Table:
         """The name of the table as the source of a job."""
         return c.library().dp_table_name(self.handle).decode()
 
-    def add_numbers(self, name: str, values: np.ndarray) -> None:
-        """Adds a column of shape [rows] or [rows, ...]."""
+    def add_numbers(self, name: str, values: np.ndarray, missing: np.ndarray | None = None) -> None:
+        """Adds a column of shape [rows] or [rows, ...]. NaN and the rows `missing` are missing values."""
         self._check_rows(name, len(values))
         if values.ndim > 2:
             values = values.reshape(len(values), -1)
@@ -58,15 +59,17 @@ class Table:
             values = values.astype(np.float64)
         if values.ndim == 2 and values.shape[1] > 1 and values.strides[1] != values.itemsize:
             values = np.ascontiguousarray(values)
+        check_range(f"column `{name}`", values)
         width = values.shape[1] if values.ndim == 2 else 1
+        valid = np.packbits(~missing, bitorder="little") if missing is not None and missing.any() else None
         self._add(
-            name, values, kind=c.NUMBERS, type=values.dtype.str.replace("=", "<").encode(), values=values.ctypes.data,
+            name, (values, valid), kind=c.NUMBERS, valid=None if valid is None else valid.ctypes.data, type=values.dtype.str.replace("=", "<").encode(), values=values.ctypes.data,
             stride=values.strides[0] if len(values) > 1 else values.itemsize * width, width=width)
 
     def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
         """Adds a column of texts: row i is texts[codes[i]]; a negative code is a missing value."""
         self._check_rows(name, len(codes))
-        encoded = [_text(text).encode(errors="surrogateescape") for text in texts]
+        encoded = [text_of(text).encode(errors="surrogateescape") for text in texts]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
         blob = np.frombuffer(b"".join(encoded) + b"\0", np.uint8)
@@ -78,11 +81,10 @@ class Table:
 
     def add_objects(self, name: str, values: Any) -> None:
         """Adds a column of texts or other objects. None and NaN are missing values. Warns of numbers that are texts."""
-        codes, texts = _factorize(values)
-        if len(texts) > max(20, self.rows // 2) and all(map(_is_number, texts)):
-            warnings.warn(
-                f"column `{name}` has the numbers {texts[0]!r}, {texts[1]!r} … as texts, so each is a category of its own; "
-                "convert it, for example with pandas.to_numeric", stacklevel=4)
+        codes, texts = factorize(name, values)
+        if len(texts) > max(20, self.rows // 2) and all(map(is_number, texts)):
+            warn(f"column `{name}` has the numbers {texts[0]!r}, {texts[1]!r} … as texts, so each is a category of its own; "
+                 "convert it, for example with pandas.to_numeric")
         self.add_dictionary(name, codes, texts)
 
     def add_pairs(self, name: str, matrix: Any) -> None:
@@ -108,31 +110,6 @@ class Table:
     def _check_rows(self, name: str, rows: int) -> None:
         if rows != self.rows:
             raise ValueError(f"column `{name}` has {rows} rows, but the data have {self.rows}")
-
-
-def _factorize(values: Any) -> tuple[np.ndarray, list[str]]:
-    """Returns a code for each value, and the texts of the codes. Missing values have the code -1."""
-    places: dict[str, int] = {}
-    codes = np.empty(len(values), np.int32)
-    for i, value in enumerate(values):
-        missing = value is None or type(value).__name__ == "NAType" or bool(value != value)
-        codes[i] = -1 if missing else places.setdefault(_text(value), len(places))
-    return codes, list(places)
-
-
-def _text(value: Any) -> str:
-    """Returns the text of a category. A whole number has no decimal point, as in the column of numbers that it becomes."""
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def rows_of(X: Any) -> int:
@@ -240,16 +217,30 @@ def _add_matrix(table: Table, matrix: np.ndarray, names: Sequence[str] | None) -
 def _add_array(table: Table, name: str, values: np.ndarray) -> None:
     if values.dtype.kind in "biuf":
         table.add_numbers(name, values)
-    elif values.dtype.kind == "O" and _are_numbers(values):
-        table.add_numbers(name, values.astype(np.float64))
-    elif values.dtype.kind in "OSU":
-        table.add_objects(name, values.astype(str) if values.dtype.kind == "S" else values)
+    elif values.dtype.kind == "O" and values.ndim == 1:
+        _add_objects(table, name, values)
+    elif values.dtype.kind in "SU":
+        table.add_objects(name, values)
+    elif values.dtype.kind in "Mm":
+        _leave_out(name)
     else:
         raise TypeError(f"column `{name}` has the type {values.dtype}; convert it to numbers or texts")
 
 
-def _are_numbers(values: np.ndarray) -> bool:
-    return all(value is None or isinstance(value, (int, float, Decimal, np.number, np.bool_)) for value in values)
+def _add_objects(table: Table, name: str, values: np.ndarray) -> None:
+    first = next((value for value in values if not is_missing(value)), None)
+    if is_sequence(first):
+        table.add_numbers(name, vectors_of(name, values))
+    elif are_times(values):
+        _leave_out(name)
+    elif (numbers := numbers_of(values)) is not None:
+        table.add_numbers(name, *numbers)
+    else:
+        table.add_objects(name, values)
+
+
+def _leave_out(name: str) -> None:
+    warn(f"column `{name}` has times, which a model can't use as they are; it is left out")
 
 
 def _add_series(table: Table, name: str, series: Any) -> None:
@@ -257,19 +248,20 @@ def _add_series(table: Table, name: str, series: Any) -> None:
     if hasattr(dtype, "fill_value"):
         series = series.sparse.to_dense()
         dtype = series.dtype
+    kind = getattr(dtype, "kind", "O")
     if hasattr(dtype, "categories"):
         table.add_dictionary(name, series.cat.codes.to_numpy(), series.cat.categories)
-    elif getattr(dtype, "kind", "O") in "Mm":
-        warnings.warn(f"column `{name}` has times, which a model can't use as they are; it is left out", stacklevel=4)
+    elif kind in "Mm":
+        _leave_out(name)
     elif isinstance(dtype, np.dtype):
         _add_array(table, name, series.to_numpy())
-    elif getattr(dtype, "kind", "O") in "biuf":  # pandas' types with missing values
-        if series.isna().any():
-            table.add_numbers(name, series.to_numpy(np.float64, na_value=np.nan))
-        else:
-            table.add_numbers(name, series.to_numpy(dtype.numpy_dtype))
+    elif kind == "f":  # pandas' types with missing values
+        table.add_numbers(name, series.to_numpy(np.float64, na_value=np.nan))
+    elif kind in "biu":
+        missing = series.isna().to_numpy()
+        table.add_numbers(name, series.to_numpy(dtype.numpy_dtype, na_value=kind != "b" and 0), missing)
     else:
-        table.add_objects(name, series.to_numpy(object))
+        _add_array(table, name, series.to_numpy(object))
 
 
 def _of_arrow(data: Any) -> Table:
@@ -283,7 +275,67 @@ def _of_arrow(data: Any) -> Table:
         data = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
     if not isinstance(data, pa.RecordBatch):
         raise TypeError(f"X is a {type(data).__name__} of PyArrow; give a table or a record batch")
-    return _ArrowTable(data)
+    columns = [_plain(name, column) for name, column in zip(data.schema.names, data.columns)]
+    if all(isinstance(column, pa.Array) for column in columns):
+        return _ArrowTable(pa.RecordBatch.from_arrays(columns, names=data.schema.names))
+    table = Table(data.num_rows)
+    for name, column in zip(data.schema.names, columns):
+        if isinstance(column, np.ndarray):
+            table.add_numbers(name, column)
+        elif _is_number_type(column.type):
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            numbers = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
+            table.add_numbers(name, numbers.to_numpy(zero_copy_only=False), missing)
+        else:
+            _add_arrow_texts(table, name, column)
+    return table
+
+
+def _is_number_type(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _add_arrow_texts(table: Table, name: str, column: Any) -> None:
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            raise TypeError(f"column `{name}` has the Arrow type {column.type}; leave it out, or cast it to a number or a text")
+        column = column.dictionary_encode()
+    table.add_dictionary(name, column.indices.fill_null(-1).to_numpy(), column.dictionary.to_pylist())
+
+
+def _plain(name: str, column: Any) -> Any:
+    """Returns a column of decimals as numbers, and one of lists of numbers as a NumPy array [rows, length]. Checks the range
+    of floats. Returns other columns unchanged."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return _of_decimals(column)
+    if pa.types.is_floating(kind):
+        check_range(f"column `{name}`", column.to_numpy(zero_copy_only=False))
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return column
+    elements = column.flatten()
+    lengths = column.value_lengths().unique().to_pylist()
+    regular = len(lengths) == 1 and lengths[0] and column.null_count == 0 and elements.null_count == 0
+    if regular and _is_number_type(kind.value_type):
+        return finite_vectors(name, elements.to_numpy(zero_copy_only=False).reshape(len(column), lengths[0]))
+    return vectors_of(name, column.to_numpy(zero_copy_only=False))
+
+
+def _of_decimals(column: Any) -> Any:
+    """Returns decimals as integers, if they have no decimal places, otherwise as floats."""
+    import pyarrow as pa
+
+    if column.type.scale == 0:
+        for kind in (pa.int64(), pa.uint64()):
+            with contextlib.suppress(pa.ArrowInvalid):
+                return column.cast(kind)
+    return column.cast(pa.float64())
 
 
 class _ArrowTable(Table):

@@ -1,0 +1,201 @@
+"""Columns: exact integers with missing values, decimals, vectors, times, and values that no model can use."""
+
+import datetime
+from decimal import Decimal
+
+import downpour as dp
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+ROWS = 1000
+
+
+def users(kind="int64"):
+    """Ids that differ in the last digits of 19; every other one has the label 1."""
+    ids = np.random.default_rng(1).integers(0, 50, ROWS)
+    return pd.DataFrame({"user_id": pd.array(ids + 2**60, dtype=kind)}), ids % 2
+
+
+def as_decimals(frame):
+    column = [None if value is pd.NA else Decimal(int(value)) for value in frame.user_id.astype(object)]
+    return pa.table({"user_id": pa.array(column, pa.decimal128(38, 0))})
+
+
+@pytest.fixture(scope="module")
+def of_users():
+    frame, y = users()
+    return dp.Model(epochs=10).fit(frame, y)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "UInt64", "int64[pyarrow]", "uint64[pyarrow]"])
+def test_integers_with_missing_values_are_exact(of_users, kind):
+    frame, y = users(kind)
+    wanted = of_users.predict_raw(frame)
+    assert (of_users.predict(frame) == y).mean() == 1
+    gap = frame.copy()
+    gap.loc[3, "user_id"] = pd.NA
+    decimals = as_decimals(gap)
+    forms = [
+        gap,
+        gap.astype(object),
+        {"user_id": gap.user_id.astype(object).to_numpy()},
+        pa.Table.from_pandas(gap),
+        decimals,
+        decimals.to_pandas(),
+        decimals.to_pandas(types_mapper=pd.ArrowDtype),
+    ]
+    rest = np.arange(ROWS) != 3
+    for form in forms:
+        raw = of_users.predict_raw(form)
+        np.testing.assert_array_equal(raw[rest], wanted[rest])
+        assert raw[3] != wanted[3]
+    model = dp.Model(epochs=10).fit(gap, y)
+    assert (model.predict(frame) == y).mean() == 1
+
+
+def test_a_missing_value_of_a_masked_column_equals_nan():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=ROWS).round(1)
+    gone = rng.random(ROWS) < 0.2
+    y = (x > 0) | gone
+    model = dp.Model(epochs=5).fit(pd.DataFrame({"x": np.where(gone, np.nan, x)}), y)
+    wanted = model.predict_raw(pd.DataFrame({"x": np.where(gone, np.nan, x)}))
+    exact = [None if missing else Decimal(str(value)) for value, missing in zip(x, gone)]
+    for column in (
+        pd.array(x, "Float64"),
+        pd.Series(x).astype("double[pyarrow]"),
+        pd.Series(x).astype(object),
+        pd.Series(exact, dtype=pd.ArrowDtype(pa.decimal128(5, 1))),
+        pd.Series(exact, dtype=object),
+    ):
+        for missing in (pd.NA, None):
+            series = pd.Series(column)
+            series[gone] = missing
+            np.testing.assert_array_equal(model.predict_raw(pd.DataFrame({"x": series})), wanted)
+    np.testing.assert_array_equal(model.predict_raw(pa.table({"x": pa.array(exact, pa.decimal128(5, 1))})), wanted)
+
+
+def test_objects_with_na_and_nat_are_numbers():
+    x = np.random.default_rng(1).normal(size=ROWS)
+    for missing in (pd.NA, pd.NaT, None, np.nan):
+        values = np.array(x, object)
+        values[::9] = missing
+        model = dp.Model(epochs=1).fit(pd.DataFrame({"x": values, "z": x}), x > 0)
+        assert {column["type"] for column in model.description["columns"] if column["field"] == "x"} == {"number"}
+
+
+def test_booleans_with_missing_values():
+    flags = np.random.default_rng(1).random(ROWS) < 0.5
+    frame = pd.DataFrame({"flag": pd.array(flags, "boolean")})
+    frame.loc[::7, "flag"] = pd.NA
+    model = dp.Model(epochs=5).fit(frame, flags)
+    assert (model.predict(frame) == flags)[np.arange(ROWS) % 7 > 0].all()
+    arrow = frame.astype("bool[pyarrow]")
+    np.testing.assert_array_equal(model.predict_raw(arrow), model.predict_raw(frame))
+
+
+def vectors():
+    matrix = np.random.default_rng(1).normal(size=(ROWS, 8))
+    side = np.where(np.arange(ROWS) % 3 > 0, "left", "right")
+    return matrix, side, (matrix[:, 0] > matrix[:, 1]) & (side == "left")
+
+
+def test_a_column_of_vectors():
+    matrix, side, y = vectors()
+    frame = pd.DataFrame({"embedding": list(matrix), "side": side, "n": pd.array(np.arange(ROWS) % 4, "Int64")})
+    frame.loc[5, "n"] = pd.NA
+    model = dp.Model(epochs=20).fit(frame, y)
+    assert (model.predict(frame) == y).mean() > 0.93
+    assert "shape = [8]" in model.description["job"]
+    wanted = model.predict_raw(frame)
+    plain = pa.Table.from_pandas(frame, preserve_index=False)
+    fixed = plain.set_column(0, "embedding", pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), 8))
+    forms = [
+        frame.assign(embedding=[list(row) for row in matrix]),
+        frame.assign(embedding=[tuple(row) for row in matrix]),
+        plain,
+        fixed,
+        pa.concat_tables([fixed.slice(0, 300), fixed.slice(300)]),
+        plain.set_column(1, "side", plain["side"].dictionary_encode()),
+        plain.to_pandas(types_mapper=pd.ArrowDtype),
+        {"embedding": matrix, "side": side, "n": frame.n.astype(object).to_numpy()},
+    ]
+    for form in forms:
+        np.testing.assert_array_equal(model.predict_raw(form), wanted)
+
+
+def test_vectors_that_no_model_can_use():
+    matrix, _, y = vectors()
+    cells = list(matrix)
+    cases = [
+        ([*cells[:-1], cells[0][:5]], "`v` has 5 numbers in row 999, but 8 in row 0"),
+        ([cells[0], None, *cells[2:]], "`v` has vectors, but no vector in row 1"),
+        ([*cells[:-1], 3.5], "`v` has vectors, but 3.5 in row 999"),
+        ([3.5, *cells[1:]], "`v` has a ndarray in row 1"),
+        ([*cells[:-1], np.r_[cells[0][:7], np.nan]], "`v` has a vector with nan in row 999, at place 7"),
+        ([["a", "b"]] * ROWS, "`v` has lists of texts; join each to one text"),
+        ([[1.0, None]] * ROWS, "`v` has a list with None in row 0"),
+        ([[]] * ROWS, "`v` has 0 numbers in row 0"),
+        ([{"a": 1}] * ROWS, "`v` has a dict in row 0"),
+    ]
+    for column, text in cases:
+        series = pd.Series(column, dtype=object)
+        with pytest.raises(ValueError, match=text):
+            dp.Model(epochs=1).fit(pd.DataFrame({"v": series, "x": matrix[:, 0]}), y)
+    ragged = pa.array([*map(list, cells[:-1]), [1.0]])
+    for column, text in (
+        (ragged, "`v` has 1 numbers in row 999"),
+        (pa.array([["a"]] * ROWS), "`v` has lists of texts"),
+        (pa.array([None, *map(list, cells[1:])]), "`v` has vectors, but no vector in row 0"),
+        (pa.array([*map(list, cells[:-1]), [*cells[0][:7], None]]), "`v` has a vector with nan in row 999, at place 7"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            dp.Model(epochs=1).fit(pa.table({"v": column}), y)
+    assert dp.Model(epochs=1).fit(pa.table({"v": list(map(list, cells))}), y).predict(pa.table({"v": cells[:1]})).shape == (1,)
+
+
+def test_times_of_every_type_are_left_out_with_a_warning():
+    x = np.arange(ROWS, dtype=float)
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i % 900) for i in range(ROWS)]
+    for column in (
+        pd.period_range("2000-01", periods=ROWS, freq="M"),
+        pd.Series(days, dtype=object),
+        pd.Series(days).astype("date32[pyarrow]"),
+        pd.Series([datetime.time(i % 24) for i in range(ROWS)], dtype=object),
+        pd.to_timedelta(x, unit="h"),
+    ):
+        with pytest.warns(UserWarning, match="`when` has times, which a model can't use") as caught:
+            model = dp.Model(epochs=1).fit(pd.DataFrame({"when": column, "x": x}), x > 500)
+        assert caught[0].filename == __file__
+        assert [each["name"] for each in model.description["columns"]] == ["x"]
+    with pytest.warns(UserWarning, match="`when` has times"):
+        dp.Model(epochs=1).fit({"when": np.array(days, "datetime64[D]"), "x": x}, x > 500)
+
+
+def test_bytes_are_the_texts_that_they_encode():
+    words = np.array(["no", "yes"])[np.arange(ROWS) % 2]
+    frame = pd.DataFrame({"word": words})
+    model = dp.Model(epochs=2).fit(frame, words)
+    encoded = pd.DataFrame({"word": pd.Series([word.encode() for word in words], dtype=object)})
+    for form in (encoded, {"word": words.astype("S")}):
+        np.testing.assert_array_equal(model.predict_raw(form), model.predict_raw(frame))
+
+
+def test_values_beyond_float32_name_the_column_and_the_row():
+    x = np.random.default_rng(1).normal(size=ROWS)
+    large = x.copy()
+    large[7] = -1e42
+    model = dp.Model(epochs=1).fit(pd.DataFrame({"t": x, "z": x}), x > 0)
+    for form in (
+        pd.DataFrame({"t": large, "z": x}),
+        pa.table({"t": large, "z": x}),
+        {"t": large.astype(object), "z": x},
+        pd.DataFrame({"t": pd.array(large, "Float64"), "z": x}),
+    ):
+        for use in (model.predict, lambda X: dp.Model(epochs=1).fit(X, x > 0)):
+            with pytest.raises(ValueError, match=r"column `t` has the value -1e\+42 in row 7, but numbers must be within 3.4e\+38"):
+                use(form)
+    with pytest.raises(ValueError, match=r"column `x` has the value 1e\+40 in row 0"):
+        dp.Model(epochs=1).fit(np.full((ROWS, 300), 1e40), x > 0)
