@@ -6,27 +6,92 @@ from typing import Any
 
 import numpy as np
 
-from ._values import is_missing, numbers_of
+from ._values import is_missing, is_number, is_sequence, numbers_of
+
+#: More integers, and more than FEW floats, are no classes.
+CLASSES_MAX = 1000
+FEW = 10
 
 
 def are_two_labels(y: np.ndarray) -> bool:
-    """Returns True for numbers that are all equal, and for two integers such as 1 and 2. Labels of 0 and 1, or -1 and 1,
-    are classes as they are, so the result is False for them."""
+    """Returns True for numbers that are all equal, and for two integers such as 1 and 2, except are_signs()."""
     if len(y) < 2:
         return False
     low, high = y.min(), y.max()
     if low == high:
         return True
-    known = (low, high) in ((0, 1), (-1, 1))
-    return not known and float(low).is_integer() and float(high).is_integer() and bool(((y == low) | (y == high)).all())
+    whole = float(low).is_integer() and float(high).is_integer()
+    return whole and not are_signs(y) and bool(((y == low) | (y == high)).all())
+
+
+def are_signs(y: np.ndarray) -> bool:
+    """Returns True for 0 and 1, or -1 and 1, which are classes as they are."""
+    low, high = (y.min(), y.max()) if len(y) > 0 else (0, 0)
+    return (low, high) in ((0, 1), (-1, 1)) and bool(((y == low) | (y == high)).all())
+
+
+def _whole_numbers(y: np.ndarray, most: int) -> np.ndarray | None:
+    """Returns the different values of labels that are whole numbers; None if there are more than `most`, or others."""
+    if y.dtype.kind == "f" and not (y == np.floor(y)).all():
+        return None
+    if len(np.unique(y[:10_000])) > most:
+        return None
+    low, high = int(y.min()), int(y.max())
+    values = np.flatnonzero(np.bincount((y - low).astype(np.int64))) + low if high - low < 1e6 else np.unique(y)
+    return values if len(values) <= most else None
+
+
+def are_classes(y: np.ndarray) -> bool:
+    """Returns True for more than two whole numbers that are classes: from 0, most of them, and each ten times on average.
+    There may be CLASSES_MAX integers, or FEW floats."""
+    values = _whole_numbers(y, FEW if y.dtype.kind == "f" else CLASSES_MAX) if len(y) > 0 else None
+    if values is None or len(values) < 3 or 10 * len(values) > len(y):
+        return False
+    return bool(values[0] >= 0 and values[-1] < 2 * len(values))
+
+
+def guess_of(y: np.ndarray, classes: bool) -> str | None:
+    """Returns a warning for numbers that were taken as classes, or as the values of a regression, and may be the other."""
+    values = _whole_numbers(y, CLASSES_MAX) if len(y) >= 10 * FEW else None
+    if values is None or len(values) < 3 or classes == (len(values) <= FEW):
+        return None
+    taken, task, other = ("classes", "classes", "regression") if classes else ("the numbers of a regression", "regression",
+                                                                               "classes")
+    are = "numbers, such as counts" if classes else "classes"
+    return (f"y has {len(values)} different integers from {values[0]} to {values[-1]}, which are taken as {taken}; give "
+            f"task=\"{other}\" if they are {are}, or task=\"{task}\" to hide this warning")
+
+
+def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the different labels in their order, and for each record the place of its label. Raises ValueError for
+    labels that can't be classes."""
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise ValueError(f"y has labels of the types {' and '.join(kinds)}; convert them to one type") from None
+    if classes.dtype.kind in "OU" and len(classes) > max(20, len(y) // 2) and all(is_number(str(each)) for each in classes):
+        raise ValueError(f"y has the numbers {str(classes[0])!r}, {str(classes[1])!r} … as texts; convert them, for example "
+                         "with pandas.to_numeric")
+    return classes, codes
 
 
 def as_labels(y: Any) -> np.ndarray:
-    """Returns labels as an array. Numbers among objects become integers, if all are, otherwise floats."""
+    """Returns labels as an array. Numbers among objects become integers, if all are, otherwise floats. Joins the labels,
+    or the arrays of labels, of an iterator."""
+    if y is None:
+        raise ValueError("y is None; give the labels, or the name of the column of X that has them")
+    if hasattr(y, "__next__"):
+        parts = list(y)
+        y = np.concatenate([np.asarray(part) for part in parts]) if parts and is_sequence(parts[0]) else parts
     labels = np.asarray(y)
     if labels.dtype.kind == "O" and labels.ndim == 1 and len(labels) > 0 and not _are_booleans(labels):
         numbers, missing = numbers_of(labels) or (labels, None)
         labels = labels if missing is not None and missing.any() else numbers
+    if labels.dtype.kind in "mMc":
+        what = "complex numbers" if labels.dtype.kind == "c" else "times"
+        raise ValueError(f"y has {what} ({labels.dtype}); convert them to numbers or texts, for example durations with "
+                         ".dt.total_seconds()")
     return labels
 
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from . import _library as c
 from ._importance import permutation_importance
-from ._labels import are_two_labels, as_labels, as_weights, check_present, one_dimensional
+from ._labels import (
+    are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, guess_of, one_dimensional)
 from ._table import Table, loaded, rows_of, split_target, table_of
-from ._values import text_of
+from ._values import check_range, text_of, warn
 
 __all__ = ["Model"]
 
@@ -29,6 +30,8 @@ Progress = Mapping[str, Any]
 Callback = Callable[[Progress], Any]
 
 _TASK_LOSS = {"binary": "logistic", "classes": "softmax_cross_entropy", "regression": "squared"}
+_ONE_VALUE = ("factorization_machine", "matrix_factorization")  # presets that can't have several classes
+_LOSS_KEYS = ("model.loss", "model.layers", "model.outputs")
 _FEW_ROWS = 20_000
 _EXTRAS = "python.json"  # in the folder of a saved model: what only this class needs
 
@@ -154,7 +157,7 @@ class Model:
         labels, found = self._encode(y, table.rows, known)
         if self.job is None:
             target = settings["model.target"] = self._free_name("label", table)
-            self._set_task(found, settings)
+            self._set_task(labels, found, settings)
         elif target in table.names:
             raise ValueError(f"X has the column {target!r}, which is the target; remove it from X")
         table.add_numbers(target, labels)
@@ -264,10 +267,12 @@ class Model:
         if not any(key.startswith("optimizer.schedule") for key in settings):
             settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": max(int(epochs) * -(-rows // batch), 1)}
 
-    def _set_task(self, classes: np.ndarray | None, settings: dict[str, Any]) -> None:
+    def _set_task(self, labels: np.ndarray, classes: np.ndarray | None, settings: dict[str, Any]) -> None:
         task = self.task
         if task is None and classes is not None:
             task = "binary" if len(classes) == 2 else "classes"
+        elif task is None and self.preset != "linear_regression" and not are_signs(labels):
+            task = "regression"
         if task is not None:
             settings["model.loss"] = _TASK_LOSS[task]
         if task == "classes" and classes is not None:
@@ -283,15 +288,32 @@ class Model:
         if known is not None:
             return self._encode_known(y, known, rows, "y"), known
         check_present(y, "y")
-        numbers = self.task is None and y.dtype.kind in "iuf"
-        chosen = self.job is not None or self.preset == "linear_regression"  # the loss, by the caller
-        if self.task == "regression" or (numbers and (chosen or not are_two_labels(y))):
-            return (y if y.dtype.kind in "iuf" else y.astype(np.float64)), None
-        classes, codes = np.unique(y, return_inverse=True)
+        if self._is_regression(y):
+            y = y if y.dtype.kind in "iuf" else y.astype(np.float64)
+            check_range("y", y)
+            return y, None
+        classes, codes = classes_of(y)
         if len(classes) < 2:
             raise ValueError(f"all {rows} records have the same label: there is nothing to learn; if later records of "
                              "partial_fit have others, name all labels with `classes`")
         return codes.astype(np.int32), classes
+
+    def _is_regression(self, y: np.ndarray) -> bool:
+        """Returns True if the labels are passed to the library as they are. Warns of a guess that may be wrong."""
+        if self.task is not None or y.dtype.kind not in "iuf":
+            return self.task == "regression"
+        if self.job is not None or self.preset == "linear_regression":  # the loss is the caller's
+            return True
+        if are_two_labels(y):
+            return False
+        if self.settings.get("model.loss") == _TASK_LOSS["classes"]:
+            return False
+        if self.preset in _ONE_VALUE or any(key == "model" or key.startswith(_LOSS_KEYS) for key in self.settings):
+            return True
+        classes = are_classes(y)
+        if (guess := guess_of(y, classes)) is not None:
+            warn(guess)
+        return not classes
 
     @staticmethod
     def _encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str = "eval_set") -> np.ndarray:
@@ -474,8 +496,16 @@ class Model:
         return model
 
     def to_bytes(self) -> bytes:
-        """Returns the model as one piece, for from_bytes(). Labels that were no numbers, and `feature_names`, are not part
-        of it; pickle keeps them."""
+        """Returns the model as one piece, for from_bytes(). `feature_names`, and labels other than 0, 1, 2, …, are not part
+        of it, and a warning says so; pickle keeps them."""
+        if self.classes is not None and not self.description["outputs"][0]["classes"]:
+            if self.classes.tolist() != list(range(len(self.classes))):
+                shown = ", ".join(map(repr, self.classes.tolist()[:3]))
+                warn(f"the labels {shown}{', …' if len(self.classes) > 3 else ''} are not part of the bytes, so from_bytes() "
+                     f"gives 0 to {len(self.classes) - 1}; pickle keeps them")
+        return self._as_piece()
+
+    def _as_piece(self) -> bytes:
         model = self._model()
         pointer, size = ctypes.c_void_p(), ctypes.c_size_t()
         c.check(c.library().dp_model_to_bytes(model.pointer, ctypes.byref(pointer), ctypes.byref(size)))
@@ -511,7 +541,7 @@ class Model:
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_trained", "description")}
         if self._trained is not None:
-            state["_bytes"] = self.to_bytes()
+            state["_bytes"] = self._as_piece()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,122 @@
+"""Labels: what numbers are guessed to be, their forms, and labels that no model can use."""
+
+import warnings
+from decimal import Decimal
+
+import downpour as dp
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+ROWS = 1000
+X = pd.DataFrame({"a": np.random.default_rng(1).normal(size=ROWS)})
+THREE = np.digitize(X.a, [-0.5, 0.5])
+
+
+def fit(y, data=X, **more):
+    return dp.Model(epochs=3, **more).fit(data, y)
+
+
+def quiet(y, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return fit(y, **more)
+
+
+@pytest.mark.parametrize("values", [[0, 1, 2], [1, 2, 3], [0, 2, 5], [0.0, 1.0, 2.0]])
+def test_few_whole_numbers_are_the_classes_that_occur(values):
+    y = np.array(values)[THREE]
+    wanted = None
+    for form in (y, y.astype(object), y.astype(np.float32), pd.Series(y).astype("Int64"), pa.array(y), list(y),
+                 pd.Series(y).astype("int64[pyarrow]"), [Decimal(int(value)) for value in y]):
+        model = quiet(form)
+        assert model.classes.tolist() == values
+        probabilities = model.predict_proba(X)
+        assert probabilities.shape == (ROWS, 3)
+        assert (model.predict(X) == y).mean() > 0.7
+        wanted = probabilities if wanted is None else wanted
+        np.testing.assert_array_equal(probabilities, wanted)
+
+
+def test_classes_do_not_change_the_model():
+    """The places of the labels among all labels are what the library trains with."""
+    wanted = quiet(THREE).predict_proba(X)
+    for y in (THREE + 1, np.array(["a", "b", "c"])[THREE]):
+        np.testing.assert_array_equal(quiet(y).predict_proba(X), wanted)
+
+
+def test_classes_of_floats_are_few():
+    rng = np.random.default_rng(1)
+    counts = rng.integers(0, 40, ROWS)
+    assert quiet(counts.astype(float)).classes is None
+    half = THREE.astype(float)
+    half[7] = 0.5
+    assert quiet(half).classes is None
+    assert quiet(np.round(X.a * 100) + 500).classes is None
+
+
+def test_a_guess_that_may_be_wrong_is_stated():
+    with pytest.warns(UserWarning, match="3 different integers from -1 to 1, which are taken as the numbers of a regression; "
+                                         'give task="classes" if they are classes') as caught:
+        assert fit(THREE - 1).classes is None
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="3 different integers from 5 to 7"):
+        assert fit(THREE + 5).classes is None
+    counts = np.random.default_rng(1).integers(0, 40, ROWS)
+    with pytest.warns(UserWarning, match='40 different integers from 0 to 39, which are taken as classes; give '
+                                         'task="regression" if they are numbers, such as counts'):
+        assert len(fit(counts).classes) == 40
+    assert quiet(THREE + 5, task="classes").predict_proba(X).shape == (ROWS, 3)
+    assert quiet(THREE - 1, task="regression").classes is None
+    assert quiet(counts, task="regression").classes is None
+    assert quiet(counts, settings={"model.loss": "poisson"}).description["outputs"][0]["loss"] == "poisson"
+    assert quiet(THREE + 1, settings={"model.loss": "softmax_cross_entropy"}).classes.tolist() == [1, 2, 3]
+
+
+def test_ratings_of_a_factorization():
+    rng = np.random.default_rng(1)
+    pairs = pd.DataFrame({"user_id": rng.integers(0, 20, ROWS), "item_id": rng.integers(0, 20, ROWS)})
+    ratings = (pairs.user_id + pairs.item_id) % 5 + 1
+    for preset in ("matrix_factorization", "factorization_machine"):
+        model = quiet(ratings, data=pairs, preset=preset)
+        assert model.classes is None
+        assert model.description["outputs"][0]["loss"] == "squared"
+    assert quiet(ratings > 3, data=pairs, preset="factorization_machine").classes.tolist() == [False, True]
+
+
+def test_iterators_of_labels():
+    names = np.array(["no", "yes"])[THREE % 2]
+    wanted = fit(names).predict_proba(X)
+    for labels in (iter(names), (label for label in names), iter([names[:300], names[300:]])):
+        np.testing.assert_array_equal(fit(labels).predict_proba(X), wanted)
+    parts = iter([X[:300], X[300:]])
+    np.testing.assert_array_equal(fit(iter([names[:300], names[300:]]), data=parts).predict_proba(X), wanted)
+
+
+def test_labels_that_no_model_can_use():
+    cases = [
+        (None, "y is None"),
+        (X.a.astype(str), "y has the numbers .* as texts; convert them, for example with pandas.to_numeric"),
+        (pd.to_timedelta(X.a, unit="h"), "y has times .*total_seconds"),
+        (pd.Timestamp("2026-01-01") + pd.to_timedelta(X.a, unit="h"), "y has times"),
+        (X.a.to_numpy() + 1j, "y has complex numbers"),
+        (np.array([1, "a"], object)[THREE % 2], "y has labels of the types int and str"),
+        (X.a * 1e42, r"y has the value .*e\+4\d in row 0"),
+        (pd.Series(THREE).astype("Int64").mask(X.a > 1), "missing labels|is NaN"),
+    ]
+    for y, text in cases:
+        with pytest.raises(ValueError, match=text):
+            fit(y)
+    as_texts = X.a.round(2).astype(str)
+    np.testing.assert_allclose(fit(as_texts, task="regression").predict(X), fit(X.a.round(2)).predict(X), rtol=1e-5)
+    assert fit(THREE.astype(str)).classes.tolist() == ["0", "1", "2"]
+
+
+def test_labels_that_are_not_part_of_the_bytes():
+    with pytest.warns(UserWarning, match="labels 1, 2, 3 are not part of the bytes, so from_bytes.* gives 0 to 2"):
+        quiet(THREE + 1).to_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dp.Model.from_bytes(quiet(THREE).to_bytes()).classes.tolist() == [0, 1, 2]
+        fit(X.a).to_bytes()
