@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ._labels import as_labels
 from ._model import Model, one_eval_set
+from ._table import WIDE
 
 __all__ = ["DownpourClassifier", "DownpourRegressor"]
 
@@ -49,12 +53,21 @@ class _Estimator(BaseEstimator):
         return tags
 
     def _check(self, X: Any, reset: bool) -> Any:
-        """Checks the shape and the names of the columns. A table with names is not converted."""
-        if hasattr(X, "columns"):
+        """Checks the shape and the names of the columns. A table with names is not converted. With `reset` False, X gets the
+        names of the training data by position, if either has no names."""
+        is_table = hasattr(X, "columns")
+        if is_table:
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
+        else:
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
+        if reset:
+            self._columns = _names_of(X) if is_table else None
+        elif is_table and not hasattr(self, "feature_names_in_") and all(isinstance(name, str) for name in _titles(X)):
+            return _renamed(X, self._columns)
+        elif not is_table and self._columns is not None:
+            X = X.toarray() if scipy.sparse.issparse(X) else X
+            return {name: X[:, i] for i, name in enumerate(self._columns)}
+        return X
 
     def _fit_model(self, task: str, X: Any, y: np.ndarray, sample_weight: Any, **fit: Any) -> None:
         seed = self.random_state
@@ -80,13 +93,52 @@ class _Estimator(BaseEstimator):
         return _check_sample_weight(sample_weight, np.empty((X.shape[0], 1)), dtype=np.float32, ensure_non_negative=True)
 
 
+def _titles(X: Any) -> list[Any]:
+    return list(X.column_names) if hasattr(X, "column_names") else list(X.columns)  # of PyArrow and pandas
+
+
+def _names_of(X: Any) -> list[str]:
+    """Returns the names that the model gives to the columns of a table."""
+    titles = _titles(X)
+    return [f"x{i}" for i in range(len(titles))] if titles == list(range(len(titles))) else list(map(str, titles))
+
+
+def _renamed(X: Any, names: list[str] | None) -> Any:
+    """Returns a table with other names; None: as the array that it replaces."""
+    X = X.to_pandas() if hasattr(X, "column_names") else X
+    if names is None and X.shape[1] > WIDE:
+        return X.to_numpy()
+    return X.set_axis(range(X.shape[1]) if names is None else names, axis=1)
+
+
 class DownpourClassifier(ClassifierMixin, _Estimator):
     """A classifier for tables with numbers, categories and texts, and for sparse matrices.
+
+    `class_weight` is a weight for each class, {label: weight}, or "balanced" for weights that give all classes the same
+    sum. It multiplies `sample_weight`; a class that a dict lacks has the weight 1. Weights change the probabilities.
 
     Example:
         >>> classifier = DownpourClassifier(validation_fraction=0.1).fit(frame, labels)
         >>> classifier.predict_proba(frame)  # [rows, classes]
     """
+
+    def __init__(
+        self,
+        preset=None,
+        *,
+        epochs=None,
+        batch_size=None,
+        learning_rate=None,
+        validation_fraction=0.0,
+        class_weight=None,
+        random_state=1,
+        n_jobs=None,
+        settings=None,
+    ):
+        super().__init__(preset, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate,
+                         validation_fraction=validation_fraction, random_state=random_state, n_jobs=n_jobs,
+                         settings=settings)
+        self.class_weight = class_weight
 
     def fit(self, X, y, sample_weight=None, eval_set=None, callbacks=()):
         """Trains with X [rows, columns] and labels y [rows]. The other arguments are those of `Model.fit`."""
@@ -98,10 +150,13 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
         eval_set = one_eval_set(eval_set)
         if eval_set is not None:
             known = Model._encode_known(np.asarray(eval_set[1]), self.classes_, len(eval_set[1]))
-            eval_set = (eval_set[0], known)
+            eval_set = (self._check(eval_set[0], reset=False), known)
         task = "binary" if len(self.classes_) == 2 else "classes"
-        self._fit_model(task, X, codes.astype(np.int32), self._weights(sample_weight, X), eval_set=eval_set,
-                        callbacks=callbacks)
+        weights = self._weights(sample_weight, X)
+        if self.class_weight is not None:
+            of_class = compute_sample_weight(self.class_weight, y).astype(np.float32)
+            weights = of_class if weights is None else weights * of_class
+        self._fit_model(task, X, codes.astype(np.int32), weights, eval_set=eval_set, callbacks=callbacks)
         return self
 
     def _labels(self, y: Any, X: Any) -> np.ndarray:
@@ -109,6 +164,7 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
 
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
+        y = as_labels(y) if getattr(y, "dtype", None) == object else y  # such as integers
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -118,6 +174,11 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
         """Returns the probability of each class, [rows, classes]. Not for the loss "hinge"."""
         check_is_fitted(self)
         return self.model_.predict_proba(self._check(X, reset=False)).astype(np.float64)
+
+    def predict_log_proba(self, X):
+        """Returns the logarithm of the probability of each class, [rows, classes]. Not for the loss "hinge"."""
+        probabilities = self.predict_proba(X)
+        return np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
 
     def predict(self, X):
         """Returns the most likely class of each row."""
@@ -147,6 +208,9 @@ class DownpourRegressor(RegressorMixin, _Estimator):
             raise ValueError("requires y to be passed, but the target y is None")
         y = _check_y(y, y_numeric=True, estimator=self)
         check_consistent_length(X, y)
+        eval_set = one_eval_set(eval_set)
+        if eval_set is not None:
+            eval_set = (self._check(eval_set[0], reset=False), eval_set[1])
         self._fit_model("regression", X, y, self._weights(sample_weight, X), eval_set=eval_set, callbacks=callbacks)
         return self
 
