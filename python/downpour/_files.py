@@ -76,7 +76,7 @@ def _batches(path: pathlib.Path, allow_pickle: bool) -> Iterator[Any]:
     import pyarrow.dataset as dataset
 
     if path.is_dir():
-        folder = dataset.dataset(path, format="parquet")
+        folder = dataset.dataset(path, format="parquet", partitioning="hive")  # columns of names such as day=1
         for part in folder.get_fragments():
             own = set(part.physical_schema.names)
             written = set(dataset.get_partition_keys(part.partition_expression))

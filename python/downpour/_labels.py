@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._values import is_missing, is_number, is_sequence, numbers_of
+from ._values import as_array, is_missing, is_number, is_sequence, numbers_of, text_of
 
 #: More integers, and more than FEW floats, are no classes.
 CLASSES_MAX = 1000
@@ -84,7 +84,7 @@ def as_labels(y: Any) -> np.ndarray:
     if hasattr(y, "__next__"):
         parts = list(y)
         y = np.concatenate([np.asarray(part) for part in parts]) if parts and is_sequence(parts[0]) else parts
-    labels = np.asarray(y)
+    labels = as_array(y)
     if labels.dtype.kind == "O" and labels.ndim == 1 and len(labels) > 0 and not _are_booleans(labels):
         numbers, missing = numbers_of(labels) or (labels, None)
         labels = labels if missing is not None and missing.any() else numbers
@@ -121,3 +121,23 @@ def as_weights(sample_weight: Any) -> np.ndarray:
         row = int(bad.argmax())
         raise ValueError(f"the weight of row {row} is {weights[row]}; weights must be numbers of at least 0")
     return weights
+
+
+def encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str = "eval_set") -> np.ndarray:
+    """Returns the places of labels among `classes`; None: of numbers, which stay as they are. Raises ValueError for a label
+    that is none of them. `name` is that of the argument."""
+    y = one_dimensional(y)
+    if y.ndim != 1 or len(y) != rows:
+        raise ValueError(f"{name} has labels of the shape {list(y.shape)}, but there are {rows} rows")
+    check_present(y, name)
+    if classes is None:
+        return y
+    if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
+        y = np.array([text_of(label) for label in y.tolist()], str)
+    order = np.argsort(classes)  # a model of `downpour train` has them in another order
+    places = np.minimum(np.searchsorted(classes, y, sorter=order), len(classes) - 1)
+    codes = order[places]
+    unknown = classes[codes] != y
+    if unknown.any():
+        raise ValueError(f"{name} has the label {y[unknown].tolist()[0]!r}, which is none of the classes")
+    return codes.astype(np.int32)

@@ -18,9 +18,10 @@ import numpy as np
 from . import _library as c
 from ._importance import permutation_importance
 from ._labels import (
-    are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, guess_of, one_dimensional)
-from ._table import Table, loaded, rows_of, split_target, table_of
-from ._values import check_range, text_of, warn
+    are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
+    one_dimensional)
+from ._table import Table, booleans_as_texts, loaded, rows_of, split, table_of
+from ._values import check_range, warn
 
 __all__ = ["Model"]
 
@@ -148,10 +149,10 @@ class Model:
             DownpourError: the data or an argument can't be used; `where` and `hint` say what to change.
         """
         target = self._target_named(y, target)
-        X, y, eval_set = _split(X, y, eval_set)
+        X, y, eval_set = split(X, y, eval_set)
         known = None if classes is None else np.unique(np.asarray(classes))
-        self._names = list(feature_names) if feature_names is not None else None
-        table = table_of(X, self._names)
+        names = list(feature_names) if feature_names is not None else None
+        table = table_of(X, names)
         settings = self._settings()
         y = as_labels(y)
         labels, found = self._encode(y, table.rows, known)
@@ -167,8 +168,8 @@ class Model:
             settings["model.weights"] = weights
         alive: list[Any] = [table]
         if eval_set is not None:
-            held_out = table_of(eval_set[0], self._names)
-            held_out.add_numbers(target, self._encode_known(as_labels(eval_set[1]), found, held_out.rows))
+            held_out = table_of(eval_set[0], names)
+            held_out.add_numbers(target, encode_known(as_labels(eval_set[1]), found, held_out.rows))
             if sample_weight is not None:
                 held_out.add_numbers(weights, np.ones(held_out.rows, np.float32))
             alive.append(held_out)
@@ -180,6 +181,7 @@ class Model:
         if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
             self._set_length(table.rows, settings)
         self._train(table, settings, [*callbacks, *([_print_epochs] if verbose else [])])
+        self._names = names
         self.classes = found if found is not None else self._classes_of_output()
         if found is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
             self.classes = np.array([-1, 1])
@@ -217,10 +219,10 @@ class Model:
             self.classes, self._names, self._trained = first.classes, first._names, first._trained
             self.description = first.description
             return self
-        X, y, _ = _split(X, y, None)
+        X, y, _ = split(X, y, None)
         table = table_of(X, self._names)
         output = self.description["outputs"][0]
-        codes = self._encode_known(as_labels(y), self.classes, table.rows, "y")
+        codes = encode_known(as_labels(y), self.classes, table.rows, "y")
         if output["classes"]:  # the field of the target holds the texts of the classes
             table.add_dictionary(output["target"], codes, output["classes"])
         else:
@@ -286,7 +288,7 @@ class Model:
         if y.ndim != 1 or len(y) != rows:
             raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
         if known is not None:
-            return self._encode_known(y, known, rows, "y"), known
+            return encode_known(y, known, rows, "y"), known
         check_present(y, "y")
         if self._is_regression(y):
             y = y if y.dtype.kind in "iuf" else y.astype(np.float64)
@@ -314,24 +316,6 @@ class Model:
         if (guess := guess_of(y, classes)) is not None:
             warn(guess)
         return not classes
-
-    @staticmethod
-    def _encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str = "eval_set") -> np.ndarray:
-        y = one_dimensional(y)
-        if y.ndim != 1 or len(y) != rows:
-            raise ValueError(f"{name} has labels of the shape {list(y.shape)}, but there are {rows} rows")
-        check_present(y, name)
-        if classes is None:
-            return y
-        if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
-            y = np.array([text_of(label) for label in y.tolist()], str)
-        order = np.argsort(classes)  # a model of `downpour train` has them in another order
-        places = np.minimum(np.searchsorted(classes, y, sorter=order), len(classes) - 1)
-        codes = order[places]
-        unknown = classes[codes] != y
-        if unknown.any():
-            raise ValueError(f"{name} has the label {y[unknown].tolist()[0]!r}, which is none of the classes")
-        return codes.astype(np.int32)
 
     def _classes_of_output(self) -> np.ndarray | None:
         output = self.description["outputs"][0]
@@ -398,7 +382,8 @@ class Model:
         return max(1, len(os.sched_getaffinity(0)) + 1 + self.n_jobs) if self.n_jobs < 0 else 1
 
     def _take(self, trained: _Trained) -> None:
-        self.description = json.loads(c.library().dp_model_describe(trained.pointer))
+        self.description = {
+            "reason": "", "warnings": [], "stopped": False, **json.loads(c.library().dp_model_describe(trained.pointer))}
         self._trained = trained
 
     def _model(self) -> _Trained:
@@ -417,6 +402,8 @@ class Model:
                 the logarithm of a rate, or the values of a regression.
         """
         model = self._model()
+        if not isinstance(X, Table) and 'format = "memory"' not in self.description["job"]:
+            X = booleans_as_texts(X, {column["name"] for column in self.description["columns"] if column["type"] == "text"})
         table = X if isinstance(X, Table) else table_of(X, self._names)
         out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)
         if len(table) > 0:
@@ -460,9 +447,9 @@ class Model:
             repeats: the number of shuffles whose mean is taken.
             seed: of the shuffles.
         """
-        X, y, _ = _split(X, y, None)
+        X, y, _ = split(X, y, None)
         X = loaded(X)
-        labels = self._encode_known(as_labels(y), self.classes, rows_of(X), "y")
+        labels = encode_known(as_labels(y), self.classes, rows_of(X), "y")
         return permutation_importance(self, X, labels, self._names, repeats, seed)
 
     # ---- storing
@@ -549,27 +536,6 @@ class Model:
         self.__dict__.update(state, _trained=None, description={})
         if data is not None:
             self._take_bytes(data)
-
-
-def one_eval_set(eval_set: Any) -> tuple[Any, Any] | None:
-    """Returns the (X, y) of an `eval_set`, which may stand in a list, as LightGBM and XGBoost expect it."""
-    pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
-    if pair is None:
-        return None
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or isinstance(pair[0], tuple):
-        what = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, (tuple, list)) else "")
-        raise ValueError(f"eval_set is {what}, but must be one pair (X, y)")
-    return pair
-
-
-def _split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | None]:
-    """Takes the labels out of the data, where `y` is the name of a column."""
-    if isinstance(y, str):
-        X, y = split_target(X, y)
-    eval_set = one_eval_set(eval_set)
-    if eval_set is not None and isinstance(eval_set[1], str):
-        eval_set = split_target(*eval_set)
-    return X, y, eval_set
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -15,6 +16,8 @@ from . import _library as c
 from ._model import Callback, Model, _toml
 
 __all__ = ["program", "train"]
+
+_DIGEST = "python-data.json"  # in a complete run of data in memory: what they were
 
 
 def program(name: str) -> str:
@@ -78,6 +81,9 @@ def train(
     given = {key: value for key, value in given.items() if value is not None}
     settings = dict(settings or {})
     source, made = _source_of(data, settings.get("run_dir", given.get("run_dir")), detected=job is None)
+    digest = None if made is None else _digest(made)
+    if not fresh and digest is not None:
+        _check_same_data(settings.get("run_dir", given.get("run_dir")), made, digest)
     paths = source.get("data.source", [])
     if job is None and len(paths) == 1:
         del source["data.source"]  # the argument names it
@@ -88,9 +94,28 @@ def train(
     summary = _run(command + (["--fresh"] if fresh else []), list(callbacks), verbose)
     if made is not None and summary["code"] == 0:  # otherwise the next call continues the run with the file
         made.unlink(missing_ok=True)
+        (pathlib.Path(summary["run_dir"]) / _DIGEST).write_text(json.dumps({"blake2b": digest}))
     model = Model.load(summary["run_dir"])
     model.summary = summary
     return model
+
+
+def _digest(path: pathlib.Path) -> str:
+    hashed = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            hashed.update(block)
+    return hashed.hexdigest()
+
+
+def _check_same_data(run_dir: str, made: pathlib.Path, digest: str) -> None:
+    """Raises ValueError if the run is complete and was trained with other data in memory, because it would not train
+    again."""
+    path = pathlib.Path(run_dir) / _DIGEST
+    if path.exists() and json.loads(path.read_text()).get("blake2b") != digest:
+        made.unlink()
+        raise ValueError(f"the run in {run_dir} is complete and was trained with other data; give fresh=True to replace it, "
+                         "or another run_dir")
 
 
 def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str, Any], pathlib.Path | None]:
@@ -110,6 +135,10 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
 
     from . import _files
 
+    if not isinstance(data, (pa.Table, pa.RecordBatch)) and type(data).__module__.partition(".")[0] != "pandas":
+        raise TypeError(f"data is a {type(data).__name__}, but must be a path, a list of paths, a DataFrame or a PyArrow "
+                        "table; make one with pandas.DataFrame(data)")
+    data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
     table = data if isinstance(data, pa.Table) else pa.Table.from_pandas(data, preserve_index=False)
     path = pathlib.Path(os.path.abspath(run_dir) + ".data.csv")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,8 @@ import numpy as np
 
 from . import _library as c
 from ._values import (
-    are_times, check_range, factorize, finite_vectors, is_missing, is_number, is_sequence, numbers_of, text_of, vectors_of, warn)
+    are_times, as_array, check_range, factorize, finite_vectors, is_missing, is_number, is_sequence, numbers_of, text_of,
+    vectors_of, warn)
 
 #: A matrix with more columns is one column of rows; one with fewer is a column of numbers each.
 WIDE = 256
@@ -91,6 +92,9 @@ class Table:
         """Adds a SciPy matrix: in each row its column numbers are keys, with their values."""
         self._check_rows(name, matrix.shape[0])
         csr = matrix.tocsr()
+        if not csr.has_canonical_format:  # several values of a place count as their sum
+            csr = csr.copy()
+            csr.sum_duplicates()
         if not np.isfinite(csr.data).all():
             raise ValueError("the sparse matrix contains NaN or infinite values; remove them, or set them to 0")
         values = csr.data if csr.data.dtype.kind in "biuf" else csr.data.astype(np.float64)
@@ -138,12 +142,63 @@ def split_target(X: Any, target: str) -> tuple[Any, Any]:
     return {name: values for name, values in X.items() if name != target}, X[target]
 
 
+def one_eval_set(eval_set: Any) -> tuple[Any, Any] | None:
+    """Returns the (X, y) of an `eval_set`, which may stand in a list, as LightGBM and XGBoost expect it."""
+    pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+    if pair is None:
+        return None
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or isinstance(pair[0], tuple):
+        what = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, (tuple, list)) else "")
+        raise ValueError(f"eval_set is {what}, but must be one pair (X, y)")
+    return pair
+
+
+def split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | None]:
+    """Takes the labels out of the data, where `y` is the name of a column."""
+    if isinstance(y, str):
+        X, y = split_target(X, y)
+    eval_set = one_eval_set(eval_set)
+    if eval_set is not None and isinstance(eval_set[1], str):
+        eval_set = split_target(*eval_set)
+    return X, y, eval_set
+
+
+def booleans_as_texts(X: Any, texts: set[str]) -> Any:
+    """Returns a DataFrame or Arrow table with the texts that a file has in the place of booleans, in the columns `texts`."""
+    module = type(X).__module__.partition(".")[0]
+    if module not in ("pandas", "pyarrow") or not hasattr(X, "columns"):
+        return X
+    kinds = dict(X.dtypes) if module == "pandas" else dict(zip(X.schema.names, X.schema.types))
+    flags = [name for name, kind in kinds.items() if str(name) in texts and str(kind).startswith("bool")]
+    if not flags:
+        return X
+    warn(f"column `{flags[0]}` has booleans, but the model was trained on the texts of a file; they are taken as the texts "
+         '"True" and "False", as pandas writes them')
+    if module == "pandas":
+        return X.assign(**{name: X[name].astype(object).map({True: "True", False: "False"}) for name in flags})
+    import pyarrow.compute as compute
+
+    for name in flags:
+        X = X.set_column(X.schema.names.index(name), name, compute.if_else(X.column(name), "True", "False"))
+    return X
+
+
+def _is_dataset(X: Any) -> bool:
+    return type(X).__module__ == "pyarrow._dataset" and hasattr(X, "to_table")
+
+
 def loaded(X: Any) -> Any:
-    """Returns data as they are. Reads the Parquet or Feather file of a path, and joins the tables of an iterator."""
+    """Returns data as they are. Reads a dataset of PyArrow and the Parquet or Feather file of a path, and joins the tables
+    of an iterator."""
     if isinstance(X, (str, os.PathLike)):
         from . import _files
 
         return _files.read(X)
+    if _is_dataset(X):
+        return X.to_table()
+    if isinstance(X, list) and X and all(isinstance(part, (str, os.PathLike)) for part in X):
+        raise ValueError(f"X is a list of {len(X)} paths; give one path, or an iterator over tables, for example "
+                         "(pyarrow.parquet.read_table(path) for path in paths)")
     if not hasattr(X, "__next__"):
         return X
     parts = list(X)
@@ -163,7 +218,7 @@ def loaded(X: Any) -> Any:
         import scipy.sparse
 
         return scipy.sparse.vstack(parts, format="csr")
-    return np.concatenate([np.asarray(part) for part in parts])
+    return np.concatenate([as_array(part) for part in parts])
 
 
 def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
@@ -188,13 +243,17 @@ def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
             _add_series(table, f"x{i}" if unnamed else str(name), X[name])
     elif isinstance(X, Mapping):
         for name, values in X.items():
-            _add_array(table, str(name), np.asarray(values))
+            _add_array(table, str(name), as_array(values))
     else:
-        _add_matrix(table, np.asarray(X), names)
+        _add_matrix(table, as_array(X), names)
     return table
 
 
 def _add_matrix(table: Table, matrix: np.ndarray, names: Sequence[str] | None) -> None:
+    if matrix.dtype.names is not None:
+        for name in matrix.dtype.names:
+            _add_array(table, name, matrix[name])
+        return
     if matrix.ndim == 1:
         raise ValueError("the data are one-dimensional; reshape them to [rows, columns], for example X.reshape(-1, 1)")
     if matrix.ndim > 2:
@@ -275,11 +334,12 @@ def _of_arrow(data: Any) -> Table:
         data = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
     if not isinstance(data, pa.RecordBatch):
         raise TypeError(f"X is a {type(data).__name__} of PyArrow; give a table or a record batch")
-    columns = [_plain(name, column) for name, column in zip(data.schema.names, data.columns)]
-    if all(isinstance(column, pa.Array) for column in columns):
-        return _ArrowTable(pa.RecordBatch.from_arrays(columns, names=data.schema.names))
+    columns = {name: _plain(name, column) for name, column in zip(_unique(data.schema.names), data.columns)}
+    columns = {name: column for name, column in columns.items() if column is not None}
+    if columns and all(isinstance(column, pa.Array) for column in columns.values()):
+        return _ArrowTable(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
     table = Table(data.num_rows)
-    for name, column in zip(data.schema.names, columns):
+    for name, column in columns.items():
         if isinstance(column, np.ndarray):
             table.add_numbers(name, column)
         elif _is_number_type(column.type):
@@ -289,6 +349,13 @@ def _of_arrow(data: Any) -> Table:
         else:
             _add_arrow_texts(table, name, column)
     return table
+
+
+def _unique(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        name = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"two columns are named {name!r}; give each column a unique name")
+    return names
 
 
 def _is_number_type(kind: Any) -> bool:
@@ -308,11 +375,17 @@ def _add_arrow_texts(table: Table, name: str, column: Any) -> None:
 
 
 def _plain(name: str, column: Any) -> Any:
-    """Returns a column of decimals as numbers, and one of lists of numbers as a NumPy array [rows, length]. Checks the range
-    of floats. Returns other columns unchanged."""
+    """Returns a column of decimals as numbers, and one of lists of numbers as a NumPy array [rows, length]; None for times,
+    with a warning. Checks the range of floats. Returns other columns unchanged."""
     import pyarrow as pa
 
     kind = column.type
+    if pa.types.is_temporal(kind):
+        return _leave_out(name)
+    if pa.types.is_null(kind):
+        return column.cast(pa.float64())
+    if kind == getattr(pa, "string_view", lambda: None)():
+        return column.cast(pa.string())
     if pa.types.is_decimal(kind):
         return _of_decimals(column)
     if pa.types.is_floating(kind):

@@ -24,6 +24,15 @@ def warn(text: str) -> None:
     warnings.warn(text, stacklevel=level)
 
 
+def as_array(values: Any) -> np.ndarray:
+    """Returns an array. The masked values of a masked array are missing values."""
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
+        return np.asarray(values)
+    if values.dtype.kind == "f":
+        return values.filled(np.nan)
+    return np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+
+
 def is_missing(value: Any) -> bool:
     """Returns True for None, NaN, NaT and pandas.NA."""
     if isinstance(value, Decimal):

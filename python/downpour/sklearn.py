@@ -12,9 +12,9 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ._labels import as_labels
-from ._model import Model, one_eval_set
-from ._table import WIDE
+from ._labels import as_labels, encode_known
+from ._model import Model
+from ._table import WIDE, one_eval_set
 
 __all__ = ["DownpourClassifier", "DownpourRegressor"]
 
@@ -149,7 +149,7 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
             raise ValueError(f"y has one class, {self.classes_[0]!r}, but a classifier needs two")
         eval_set = one_eval_set(eval_set)
         if eval_set is not None:
-            known = Model._encode_known(np.asarray(eval_set[1]), self.classes_, len(eval_set[1]))
+            known = encode_known(np.asarray(eval_set[1]), self.classes_, len(eval_set[1]))
             eval_set = (self._check(eval_set[0], reset=False), known)
         task = "binary" if len(self.classes_) == 2 else "classes"
         weights = self._weights(sample_weight, X)

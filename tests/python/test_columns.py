@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import scipy.sparse
 
 ROWS = 1000
 
@@ -172,6 +173,11 @@ def test_times_of_every_type_are_left_out_with_a_warning():
         assert [each["name"] for each in model.description["columns"]] == ["x"]
     with pytest.warns(UserWarning, match="`when` has times"):
         dp.Model(epochs=1).fit({"when": np.array(days, "datetime64[D]"), "x": x}, x > 500)
+    for kind in (pa.timestamp("us"), pa.date32(), pa.duration("s")):
+        table = pa.table({"when": pa.array(range(ROWS), pa.int32() if kind == pa.date32() else pa.int64()).cast(kind), "x": x})
+        with pytest.warns(UserWarning, match="`when` has times"):
+            model = dp.Model(epochs=1).fit(table, x > 500)
+        assert [each["name"] for each in model.description["columns"]] == ["x"]
 
 
 def test_bytes_are_the_texts_that_they_encode():
@@ -199,3 +205,53 @@ def test_values_beyond_float32_name_the_column_and_the_row():
                 use(form)
     with pytest.raises(ValueError, match=r"column `x` has the value 1e\+40 in row 0"):
         dp.Model(epochs=1).fit(np.full((ROWS, 300), 1e40), x > 0)
+
+
+def test_columns_of_arrow_without_values_and_views_of_texts():
+    words = np.array(["no", "yes"])[np.arange(ROWS) % 2]
+    table = pa.table({"word": words, "nothing": pa.nulls(ROWS)})
+    model = dp.Model(epochs=2).fit(table, words)
+    views = pa.table({"word": pa.array(words.tolist(), pa.string_view()), "nothing": np.full(ROWS, np.nan)})
+    np.testing.assert_array_equal(model.predict_raw(views), model.predict_raw(table))
+
+
+def test_masked_values_are_missing():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(ROWS, 2))
+    gone = rng.random((ROWS, 2)) < 0.3
+    y = x[:, 0] > 0
+    model = dp.Model(epochs=5).fit(np.where(gone, np.nan, x), y)
+    masked = np.ma.masked_array(np.where(gone, 99.0, x), gone)
+    wanted = model.predict_raw(np.where(gone, np.nan, x))
+    np.testing.assert_array_equal(model.predict_raw(masked), wanted)
+    np.testing.assert_array_equal(model.predict_raw({"x0": masked[:, 0], "x1": masked[:, 1]}), wanted)
+    np.testing.assert_array_equal(model.predict_raw(iter([masked[:300], masked[300:]])), wanted)
+    counts = pd.DataFrame({"n": pd.array(np.arange(ROWS) % 7, "Int64")})
+    counts[gone[:, 0]] = pd.NA
+    integers = np.ma.masked_array(np.arange(ROWS) % 7, gone[:, 0])
+    of_counts = dp.Model(epochs=2).fit(counts, np.arange(ROWS) % 7 > 3)
+    np.testing.assert_array_equal(of_counts.predict_raw({"n": integers}), of_counts.predict_raw(counts))
+    with pytest.raises(ValueError, match="missing labels"):
+        dp.Model(epochs=1).fit(x, integers)
+
+
+def test_several_values_of_a_place_in_a_sparse_matrix_are_summed():
+    rng = np.random.default_rng(1)
+    rows, columns = np.repeat(np.arange(ROWS), 4), rng.integers(0, 5, 4 * ROWS)
+    plain = scipy.sparse.coo_matrix((np.ones(4 * ROWS), (rows, columns)), (ROWS, 5)).tocsr()
+    model = dp.Model(epochs=2).fit(plain, plain[:, [0]].toarray().ravel() > 0)
+    repeated = scipy.sparse.csr_matrix((np.ones(4 * ROWS), columns, 4 * np.arange(ROWS + 1)), (ROWS, 5))
+    assert repeated.nnz > plain.nnz
+    np.testing.assert_array_equal(model.predict_raw(repeated), model.predict_raw(plain))
+    assert repeated.nnz == 4 * ROWS
+
+
+def test_structured_arrays_and_lists_of_paths():
+    x = np.random.default_rng(1).normal(size=ROWS)
+    records = np.rec.fromarrays([x, np.where(x > 0, "a", "b")], names=["x", "side"])
+    model = dp.Model(epochs=1).fit(records, x > 0)
+    assert {column["name"] for column in model.description["columns"]} == {"x", "side"}
+    with pytest.raises(ValueError, match="X is a list of 2 paths"):
+        model.predict(["a.parquet", "b.parquet"])
+    with pytest.raises(ValueError, match="two columns are named 'x'"):
+        model.predict(pa.Table.from_arrays([pa.array(x), pa.array(x)], names=["x", "x"]))

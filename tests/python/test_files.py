@@ -303,3 +303,46 @@ def test_training_with_processes(tmp_path):
     assert raised.value.code == 78 and raised.value.hint
     with pytest.raises(ValueError, match="run_dir"):
         dp.train(data=frame)
+
+
+def test_columns_in_the_names_of_folders(tmp_path):
+    frame = animals()
+    parquet.write_to_dataset(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "hive", partition_cols=["colour"])
+    model = dp.Model(epochs=10).fit(tmp_path / "hive", "kind")
+    assert {column["name"] for column in model.description["columns"]} == {"size", "colour"}
+    assert (model.predict(frame.drop(columns="kind")) == frame.kind).mean() > 0.95
+    import pyarrow.dataset as dataset
+
+    folder = dataset.dataset(tmp_path / "hive", partitioning="hive")
+    np.testing.assert_array_equal(model.predict_raw(folder), model.predict_raw(tmp_path / "hive"))
+    convert(tmp_path / "hive", "--out", tmp_path / "all.csv")
+    assert set(pd.read_csv(tmp_path / "all.csv").columns) == set(frame.columns)
+
+
+def test_a_complete_run_refuses_other_data(tmp_path):
+    frame = animals(500)
+    calls = {"run_dir": tmp_path / "run", "settings": {"model.target": "kind", "train.epochs": 2}}
+    first = dp.train(data=frame, **calls)
+    again = dp.train(data=frame, **calls)
+    np.testing.assert_array_equal(again.predict_raw(frame), first.predict_raw(frame))
+    other = animals(500, seed=9)
+    with pytest.raises(ValueError, match="is complete and was trained with other data; give fresh=True"):
+        dp.train(data=other, **calls)
+    assert not (tmp_path / "run.data.csv").exists()
+    dp.train(data=other, fresh=True, **calls)
+    dp.train(data=other, **calls)
+    with pytest.raises(TypeError, match="data is a ndarray, but must be"):
+        dp.train(data=np.zeros((3, 3)), **calls)
+
+
+def test_booleans_for_a_model_of_a_file(tmp_path):
+    frame = animals(1000)
+    frame["grey"] = frame.pop("colour") == "grey"
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    model = dp.train(data=tmp_path / "train.csv", run_dir=tmp_path / "run",
+                     settings={"model.target": "kind", "train.epochs": 5})
+    wanted = model.predict_raw(pd.read_csv(tmp_path / "train.csv", dtype={"grey": str}))
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for form in (frame, frame.astype({"grey": "boolean"}), frame.astype({"grey": "bool[pyarrow]"}), table):
+        with pytest.warns(UserWarning, match="`grey` has booleans, but the model was trained on the texts of a file"):
+            np.testing.assert_array_equal(model.predict_raw(form), wanted)
