@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from . import _library as c
+from ._advice import uneven_columns, worse_than_simple
 from ._importance import permutation_importance
 from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
@@ -32,6 +33,7 @@ Callback = Callable[[Progress], Any]
 
 _TASK_LOSS = {"binary": "logistic", "classes": "softmax_cross_entropy", "regression": "squared"}
 _ONE_VALUE = ("factorization_machine", "matrix_factorization")  # presets that can't have several classes
+_LARGEST_TARGET = 1e15
 _LOSS_KEYS = ("model.loss", "model.layers", "model.outputs")
 _FEW_ROWS = 20_000
 _EXTRAS = "python.json"  # in the folder of a saved model: what only this class needs
@@ -153,6 +155,9 @@ class Model:
         known = None if classes is None else np.unique(np.asarray(classes))
         names = list(feature_names) if feature_names is not None else None
         table = table_of(X, names)
+        given = set(table.names)
+        if self.job is None and table.wide is not None and (advice := uneven_columns(table.wide)) is not None:
+            warn(advice)
         settings = self._settings()
         y = as_labels(y)
         labels, found = self._encode(y, table.rows, known)
@@ -185,6 +190,13 @@ class Model:
         self.classes = found if found is not None else self._classes_of_output()
         if found is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
             self.classes = np.array([-1, 1])
+        if self.job is None and (left_out := sorted(given - {column["name"] for column in self.description["columns"]})):
+            warn(f"left out of X: {', '.join(f'`{name}`' for name in left_out[:10])}{' …' if len(left_out) > 10 else ''}, as ids "
+                 'or moments; description["reason"] has more, and a job can declare their fields')
+        if self.job is None and sample_weight is None and not self.description["stopped"]:
+            used = {column["name"] for column in self.description["columns"] if column["type"] == "number"}
+            if (advice := worse_than_simple(self.description, labels, lambda: table.numbers(used))) is not None:
+                warn(advice)
         return self
 
     def partial_fit(
@@ -293,6 +305,8 @@ class Model:
         if self._is_regression(y):
             y = y if y.dtype.kind in "iuf" else y.astype(np.float64)
             check_range("y", y)
+            if self.job is None:  # above, the library does not scale it
+                check_range("y", y.astype(np.float64), _LARGEST_TARGET)
             return y, None
         classes, codes = classes_of(y)
         if len(classes) < 2:

@@ -16,12 +16,15 @@ from ._values import (
 
 #: A matrix with more columns is one column of rows; one with fewer is a column of numbers each.
 WIDE = 256
+#: A linear model of more would take long.
+MOST_NUMBERS = 10_000_000
 
 
 class Table:
     """Columns that the library reads. Keeps their memory alive. `len(table)` is the number of rows."""
 
     _handle: ctypes.c_void_p | None = None  # also if __init__ fails
+    wide: np.ndarray | None = None  # an array whose columns are one column of the table
 
     def __init__(self, rows: int):
         self.rows = rows
@@ -66,6 +69,18 @@ class Table:
         self._add(
             name, (values, valid), kind=c.NUMBERS, valid=None if valid is None else valid.ctypes.data, type=values.dtype.str.replace("=", "<").encode(), values=values.ctypes.data,
             stride=values.strides[0] if len(values) > 1 else values.itemsize * width, width=width)
+
+    def numbers(self, names: set[str]) -> list[np.ndarray]:
+        """Returns the columns of numbers among `names`, as float64 [rows, width]; missing values have the mean. Returns none
+        if they are more than MOST_NUMBERS."""
+        chosen = [i for i, column in enumerate(self._columns) if column.kind == c.NUMBERS and self.names[i] in names]
+        if self.rows * sum(self._columns[i].width for i in chosen) > MOST_NUMBERS:
+            return []
+        found = []
+        for values, valid in (self._alive[i] for i in chosen):
+            present = None if valid is None else np.unpackbits(valid, count=self.rows, bitorder="little").astype(bool)
+            found.append(_filled(values, present))
+        return found
 
     def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
         """Adds a column of texts: row i is texts[codes[i]]; a negative code is a missing value."""
@@ -114,6 +129,18 @@ class Table:
     def _check_rows(self, name: str, rows: int) -> None:
         if rows != self.rows:
             raise ValueError(f"column `{name}` has {rows} rows, but the data have {self.rows}")
+
+
+def _filled(values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+    """Returns numbers as float64 [rows, width], with the mean of its column in the place of a missing value."""
+    matrix = values.reshape(len(values), -1).astype(np.float64)
+    if present is not None:
+        matrix[~present] = np.nan
+    gone = np.isnan(matrix)
+    if gone.any():
+        means = np.where(gone, 0, matrix).sum(axis=0) / np.maximum((~gone).sum(axis=0), 1)
+        matrix = np.where(gone, means, matrix)
+    return matrix
 
 
 def rows_of(X: Any) -> int:
@@ -268,6 +295,7 @@ def _add_matrix(table: Table, matrix: np.ndarray, names: Sequence[str] | None) -
                 f"X has more than {WIDE} columns and the value {matrix[row, column]} in row {row}, column {column}; fill such "
                 "values, or give feature_names, so that each column becomes a field with missing values")
         table.add_numbers("x", matrix)
+        table.wide = matrix
         return
     for i in range(columns):
         _add_array(table, str(names[i]) if names is not None else f"x{i}", matrix[:, i])
@@ -288,7 +316,9 @@ def _add_array(table: Table, name: str, values: np.ndarray) -> None:
 
 def _add_objects(table: Table, name: str, values: np.ndarray) -> None:
     first = next((value for value in values if not is_missing(value)), None)
-    if is_sequence(first):
+    if isinstance(first, str):
+        table.add_objects(name, values)
+    elif is_sequence(first):
         table.add_numbers(name, vectors_of(name, values))
     elif are_times(values):
         _leave_out(name)
@@ -421,6 +451,13 @@ class _ArrowTable(Table):
         import pyarrow as pa
 
         self._append(name, pa.array(values))
+
+    def numbers(self, names: set[str]) -> list[np.ndarray]:
+        columns = [column for name, column in zip(self.names, self._batch.columns)
+                   if name in names and _is_number_type(column.type)]
+        if self.rows * len(columns) > MOST_NUMBERS:
+            return []
+        return [_filled(column.to_numpy(zero_copy_only=False).astype(np.float64), None) for column in columns]
 
     def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
         import pyarrow as pa

@@ -119,18 +119,18 @@ def finite_vectors(name: str, matrix: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def check_range(what: str, values: np.ndarray) -> None:
-    """Raises ValueError if a finite value is beyond the range of float32, in which models compute."""
+def check_range(what: str, values: np.ndarray, most: float = _FLOAT32_MAX) -> None:
+    """Raises ValueError if a finite value is beyond `most`: the range of float32, in which models compute."""
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4 or values.size == 0:
         return
     high = np.fmax.reduce(values, axis=None)
     low = np.fmin.reduce(values, axis=None)
-    if not (_FLOAT32_MAX < high < np.inf or -np.inf < low < -_FLOAT32_MAX):
+    if not (most < high < np.inf or -np.inf < low < -most):
         return
     with np.errstate(invalid="ignore"):
-        place = np.argwhere(np.isfinite(values) & (np.abs(values) > _FLOAT32_MAX))[0]
+        place = np.argwhere(np.isfinite(values) & (np.abs(values) > most))[0]
     raise ValueError(f"{what} has the value {values[tuple(place)]:g} in row {place[0]}, but numbers must be within "
-                     f"{_FLOAT32_MAX:.1e}; divide it, or take its logarithm")
+                     f"{most:.1e}; divide it, or take its logarithm")
 
 
 def factorize(name: str, values: Sequence[Any]) -> tuple[np.ndarray, list[str]]:
@@ -138,6 +138,9 @@ def factorize(name: str, values: Sequence[Any]) -> tuple[np.ndarray, list[str]]:
     places: dict[str, int] = {}
     codes = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
+        if isinstance(value, str):  # nearly always
+            codes[row] = places.setdefault(value, len(places))
+            continue
         if is_sequence(value) or isinstance(value, (dict, set, frozenset)):
             raise ValueError(f"column `{name}` has a {type(value).__name__} in row {row}, where other rows have texts or "
                              "numbers; make columns of its elements")
