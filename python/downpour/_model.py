@@ -41,7 +41,7 @@ _EXTRAS = "python.json"  # in the folder of a saved model: what only this class 
 
 def _toml(value: Any) -> str:
     """Returns a value as the job file writes it."""
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, float, np.integer, np.floating)):
         return repr(value.item() if hasattr(value, "item") else value)
@@ -49,6 +49,9 @@ def _toml(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    if not isinstance(value, Iterable):
+        raise ValueError(f"a setting has the value {value!r}, which a job can't have; leave it out, or give a number, a text, "
+                         "a list or a dict")
     return "[" + ", ".join(_toml(each) for each in value) + "]"
 
 
@@ -156,6 +159,8 @@ class Model:
         names = list(feature_names) if feature_names is not None else None
         table = table_of(X, names)
         given = set(table.names)
+        if not given:
+            raise ValueError("X has no column that a model can use; times, for example, need to be converted to numbers")
         if self.job is None and table.wide is not None and (advice := uneven_columns(table.wide)) is not None:
             warn(advice)
         settings = self._settings()
@@ -185,7 +190,8 @@ class Model:
         settings.update(self.settings)
         if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
             self._set_length(table.rows, settings)
-        self._train(table, settings, [*callbacks, *([_print_epochs] if verbose else [])])
+        called = [callbacks] if callable(callbacks) else list(callbacks)
+        self._train(table, settings, called + ([_print_epochs] if verbose else []))
         self._names = names
         self.classes = found if found is not None else self._classes_of_output()
         if found is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
@@ -249,7 +255,8 @@ class Model:
         with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
             c.check(c.library().dp_model_save(self._model().pointer, f"{folder}/run".encode()))
             settings["train.warm_start"] = {"run": f"{folder}/run"}
-            self._train(table, settings, list(callbacks), self.description["job"])
+            called = [callbacks] if callable(callbacks) else list(callbacks)
+            self._train(table, settings, called, self.description["job"])
         return self
 
     def _target_named(self, y: Any, target: str) -> str:
@@ -265,6 +272,9 @@ class Model:
             "seed": self.seed,
         }
         settings = {key: value for key, value in given.items() if value is not None}
+        for key, value in self.settings.items():
+            if value is None:
+                raise ValueError(f"the setting {key!r} is None; leave it out, or give a value")
         if self.job is None:  # the steps of one replica have a fixed order, so the result is the same for any n_jobs
             settings["train.mode"] = "sync"
             settings["train.replicas"] = 1

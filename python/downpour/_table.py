@@ -226,6 +226,9 @@ def loaded(X: Any) -> Any:
     if isinstance(X, list) and X and all(isinstance(part, (str, os.PathLike)) for part in X):
         raise ValueError(f"X is a list of {len(X)} paths; give one path, or an iterator over tables, for example "
                          "(pyarrow.parquet.read_table(path) for path in paths)")
+    if isinstance(X, list) and X and (isinstance(X[0], Mapping) or hasattr(X[0], "columns")):
+        what = "pandas.DataFrame(X)" if isinstance(X[0], Mapping) else "an iterator, for example iter(X), or one joined table"
+        raise ValueError(f"X is a list of {type(X[0]).__name__}; give {what}")
     if not hasattr(X, "__next__"):
         return X
     parts = list(X)

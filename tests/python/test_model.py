@@ -393,6 +393,25 @@ def test_odd_data():
         dp.Model(job="[data]").fit(frame.assign(label=y), y)
 
 
+def test_arguments_of_another_form():
+    frame, y = colours(300)
+    records = frame.to_dict("records")
+    cases = [
+        (records, {}, r"X is a list of dict; give pandas.DataFrame\(X\)"),
+        ([frame, frame], {}, r"X is a list of DataFrame; give an iterator, for example iter\(X\)"),
+        (frame, {"train.batch_size": None}, "the setting 'train.batch_size' is None"),
+        (frame, {"optimizer.schedule": {"type": None}}, "a setting has the value None"),
+    ]
+    for X, settings, text in cases:
+        with pytest.raises(ValueError, match=text):
+            dp.Model(epochs=1, settings=settings).fit(X, y)
+    with pytest.warns(UserWarning, match="times"), pytest.raises(ValueError, match="X has no column that a model can use"):
+        dp.Model(epochs=1).fit(pd.DataFrame({"when": pd.date_range("2026-01-01", periods=300)}), y)
+    seen = []
+    small(settings={"data.header": np.bool_(False)}).fit(frame, y, callbacks=lambda progress: seen.append(progress))
+    assert seen
+
+
 def test_two_numbers_stay_numbers_if_the_job_or_the_preset_chooses_a_regression():
     X = np.random.default_rng(1).normal(size=(300, 1)).astype(np.float32)
     y = np.where(X[:, 0] > 0, 7.0, -5.0)
