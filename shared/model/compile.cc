@@ -63,6 +63,7 @@ class Compiler final {
     }
     DP_TRY_VOID(check_all_used());
     if (job_.model.is_custom()) place_predictions();
+    DP_TRY_VOID(variables_.check_rules());
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
     for (const SliceSpec& slice : job_.eval.slices)

@@ -99,6 +99,28 @@ Result<void> VariableSet::declare_custom() {
   return {};
 }
 
+Result<void> VariableSet::check_rules() const {
+  std::string names;
+  for (const auto* tables : {&row_tables_, &dense_tables_}) {
+    for (const TableSpec& table : *tables)
+      for (const VariableSpec& variable : table.table_variables)
+        names += str(names.empty() ? "" : ", ", variable.name);
+  }
+  for (size_t i = 0; i < job_.optimizer_rules.size(); ++i) {
+    const std::string& glob = job_.optimizer_rules[i].variables;
+    const auto matches = [&](const TableSpec& table) {
+      return std::ranges::any_of(table.table_variables, [&](const VariableSpec& variable) {
+        return fnmatch(glob.c_str(), variable.name.c_str(), 0) == 0;
+      });
+    };
+    if (std::ranges::any_of(row_tables_, matches) || std::ranges::any_of(dense_tables_, matches))
+      continue;
+    return Error{ErrorCode::kConfig, str("no variable matches `", glob, "`"),
+                 str("optimizer.rules[", i, "].variables"), str("the variables are ", names)};
+  }
+  return {};
+}
+
 uint32_t VariableSet::bag(const std::string& field, uint32_t handle) {
   constexpr uint64_t kSeed = 0x6669656c64;
   const uint32_t table = declared_[handle].table;

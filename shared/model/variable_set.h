@@ -28,6 +28,8 @@ class VariableSet final {
   uint32_t add_dense(const std::string& name, std::vector<uint32_t> shape, InitSpec init);
   /// Declares the variables of a model without layers. Errors: kConfig names the variable.
   Result<void> declare_custom();
+  /// Checks that each rule of the job's optimizers applies to a variable. Error: kConfig.
+  Result<void> check_rules() const;
   /// Returns the index of the batch's bag column for `field`, whose keys index the table of
   /// variable `handle`.
   uint32_t bag(const std::string& field, uint32_t handle);

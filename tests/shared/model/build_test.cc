@@ -136,6 +136,14 @@ TEST_CASE("a variable gets the optimizer of the first matching rule", "[model]")
   CHECK(tables[4].table_variables[0].optimizer.type == OptimizerType::kSgd);   // tower/0/bias
 }
 
+TEST_CASE("a rule of an optimizer that matches no variable is an error", "[model]") {
+  Job job = wide_deep_job();
+  job.optimizer_rules = {{.variables = "widee/*", .optimizer = {}}};
+  CHECK(
+      build_error(job).starts_with("optimizer.rules[0].variables: no variable matches `widee/*` "
+                                   "[the variables are wide/weights, emb/table, wide/bias"));
+}
+
 TEST_CASE("dense variables have Adagrad where embeddings have row-wise Adagrad", "[model]") {
   Job job = wide_deep_job();
   job.optimizer = {.type = OptimizerType::kRowwiseAdagrad, .initial_accumulator = 0.25F};

@@ -237,5 +237,15 @@ TEST_CASE("sniff: lines before a header are skipped", "[data]") {
   CHECK(sniff(dir.write("g.csv", numbers)).value().skip_lines == 0);
 }
 
+TEST_CASE("sniff: numbers that 32-bit floats can't tell apart are reported", "[data]") {
+  const auto facts_from = [](double first) {
+    return facts_of("x,label\n", 200,
+                    [&](int i) { return str(std::to_string(first + i * 0.01), ",", i % 2); });
+  };
+  REQUIRE(facts_from(5400000).warnings.size() == 1);
+  CHECK_THAT(facts_from(5400000).warnings[0], Contains("the column `x` differ too little"));
+  CHECK(facts_from(540).warnings.empty());
+}
+
 }  // namespace
 }  // namespace downpour::data
