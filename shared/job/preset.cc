@@ -40,19 +40,36 @@ void sort_fields(DataSpec& data) {
   data.fields = std::move(sorted);
 }
 
+/// Fills what the declaration of a single field leaves open from that of a range.
+void complete_from(const FieldSpec& range, FieldSpec& field) {
+  const auto take = [&](auto FieldSpec::*member) {
+    if (field.*member == FieldSpec{}.*member) field.*member = range.*member;
+  };
+  take(&FieldSpec::type);
+  take(&FieldSpec::shape);
+  take(&FieldSpec::encoding);
+  take(&FieldSpec::fallback);
+  take(&FieldSpec::positive);
+  take(&FieldSpec::classes);
+  take(&FieldSpec::transform);
+}
+
 Result<void> expand_fields(DataSpec& data) {
-  std::vector<FieldSpec> fields;
-  for (FieldSpec& field : data.fields) {
-    auto names = expand_run(field.name, data.columns);
+  std::vector<FieldSpec> ranges, fields;
+  for (FieldSpec& field : data.fields) (is_run(field.name) ? ranges : fields).push_back(field);
+  for (const FieldSpec& range : ranges) {
+    auto names = expand_run(range.name, data.columns);
     if (!names) {
       names.error().where = "data.fields";
       return std::move(names).error();
     }
     for (std::string& name : *names) {
-      // A field that is also named by itself overrides the run.
-      const bool run = is_run(field.name);
-      if (run && data.find_field(name) != nullptr) continue;
-      fields.push_back(field);
+      const auto own = std::ranges::find(fields, name, &FieldSpec::name);
+      if (own != fields.end()) {
+        complete_from(range, *own);
+        continue;
+      }
+      fields.push_back(range);
       fields.back().name = std::move(name);
     }
   }

@@ -333,6 +333,21 @@ TEST_CASE("a string field without a transform is hashed, a label with `positive`
   CHECK(job.data.find_field("y")->transform.empty());
 }
 
+TEST_CASE("a field's own declaration overrides single keys of that of a range", "[job][preset]") {
+  const Job job = completed(
+      "data.source = \"x.csv\"\ndata.format = \"csv\"\ndata.columns = [\"y\", \"price\", \"size\", "
+      "\"age\"]\n"
+      "data.fields = { y = {}, price = { default = 3 }, \"price..age\" = { default = 0, transform "
+      "= "
+      "[\"log1p\"] } }\n"
+      "model = { preset = \"wide_deep\", target = \"y\" }\n");
+  CHECK(job.data.fields.size() == 4);
+  for (const char* name : {"price", "size", "age"})
+    CHECK(job.data.find_field(name)->transform == std::vector<TransformSpec>{ops::Log1p{}});
+  CHECK(job.data.find_field("price")->fallback == "3");
+  CHECK(job.data.find_field("size")->fallback == "0");
+}
+
 TEST_CASE("an input of a preset is not its target", "[job][preset]") {
   const Error error = error_of(
       csv_job_with("[model]\npreset = \"wide_deep\"\ntarget = \"y\"\ninputs = [\"age\", \"y\"]\n"));

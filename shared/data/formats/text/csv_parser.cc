@@ -30,7 +30,7 @@ class CsvParser final : public RecordParser {
     DP_TRY(FieldSet set, FieldSet::make(context));
     parser->adopt(set);
     for (FieldSet::Floats& floats : set.floats) {
-      auto cell = cell_of(floats.spec, names, where);
+      auto cell = cell_of(floats.spec, names, where, context.data);
       const bool target = find_target(context, floats.spec.name) != nullptr;
       if (!cell && !(context.targets_optional && target)) return std::move(cell).error();
       auto& wanted = cell ? parser->floats_ : parser->absent_;
@@ -41,12 +41,13 @@ class CsvParser final : public RecordParser {
     parser->numbers_ = std::make_unique<float[]>(floats);
     parser->short_ = std::make_unique<bool[]>(floats);
     for (FieldSet::Keys& keys : set.keys) {
-      DP_TRY(const uint32_t cell, cell_of(keys.spec, names, where));
+      DP_TRY(const uint32_t cell, cell_of(keys.spec, names, where, context.data));
       parser->keys_.push_back({cell, keys.entry, std::move(keys.field)});
     }
     DP_TRY(parser->filter_, RecordFilter::make(context.data));
     for (size_t i = 0; parser->filter_ != nullptr && i < parser->filter_->inputs().size(); ++i) {
-      DP_TRY(const uint32_t cell, cell_of(parser->filter_->inputs()[i], names, where));
+      DP_TRY(const uint32_t cell,
+             cell_of(parser->filter_->inputs()[i], names, where, context.data));
       parser->filter_cells_.push_back(cell);
     }
     return std::unique_ptr<RecordParser>(std::move(parser));
@@ -91,7 +92,7 @@ class CsvParser final : public RecordParser {
   }
 
   static Result<uint32_t> cell_of(const FieldSpec& spec, const std::vector<std::string>& names,
-                                  const std::string& where) {
+                                  const std::string& where, const DataSpec& data) {
     const std::string& column = spec.column.empty() ? spec.name : spec.column;
     const auto found = std::find(names.begin(), names.end(), column);
     if (found != names.end()) return uint32_t(found - names.begin());
@@ -100,7 +101,8 @@ class CsvParser final : public RecordParser {
       there += (i == 0 ? "" : ", ") + names[i];
     return Error{ErrorCode::kConfig,
                  str("field ", spec.name, ": there is no column \"", column, "\""), where,
-                 str("the columns are: ", shown(there))};
+                 str("the columns are: ", shown(there),
+                     data.header ? "" : "; if the first line has the names: data.header = true")};
   }
 
   static bool bad(const char* reason, const char* begin, const char* end, Fault& fault) {
