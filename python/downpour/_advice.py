@@ -48,7 +48,8 @@ def worse_than_simple(
         return None
     best = max((each["r2"] for each in losses if "r2" in each), default=None)  # 1 minus the share that is not explained
     linear = _linear(numbers, y.astype(np.float64), best is None) if len(y) <= _MOST_ROWS else -np.inf
-    if 1 - linear < 0.7 * (1 - max(best or 0, 0)):
+    known = max(best or 0, 0)
+    if 1 - linear < 0.7 * (1 - known) and linear > known + 0.01:
         said = f"{len(y)} rows are few for the columns" if best is None else f"the best evaluation has the R² {best:.3g}"
         return (f"{said}, and a linear model of the numbers has the R² {linear:.3g} in leave-one-out; compare with RidgeCV "
                 "of scikit-learn")

@@ -196,11 +196,12 @@ class Model:
         self.classes = found if found is not None else self._classes_of_output()
         if found is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
             self.classes = np.array([-1, 1])
+        self._check_ids(table)
         if self.job is None and (left_out := sorted(given - {column["name"] for column in self.description["columns"]})):
             warn(f"left out of X: {', '.join(f'`{name}`' for name in left_out[:10])}{' …' if len(left_out) > 10 else ''}, as ids "
                  'or moments; description["reason"] has more, and a job can declare their fields')
         if self.job is None and sample_weight is None and not self.description["stopped"]:
-            used = {column["name"] for column in self.description["columns"] if column["type"] == "number"}
+            used = self._columns_of("number")
             if (advice := worse_than_simple(self.description, labels, lambda: table.numbers(used))) is not None:
                 warn(advice)
         return self
@@ -427,13 +428,23 @@ class Model:
         """
         model = self._model()
         if not isinstance(X, Table) and 'format = "memory"' not in self.description["job"]:
-            X = booleans_as_texts(X, {column["name"] for column in self.description["columns"] if column["type"] == "text"})
+            X = booleans_as_texts(X, self._columns_of("text"))
         table = X if isinstance(X, Table) else table_of(X, self._names)
+        self._check_ids(table)
         out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)
         if len(table) > 0:
             predict = c.library().dp_predict if activation else c.library().dp_predict_raw
             c.check(predict(model.pointer, table.handle, self._threads(), out.ctypes.data, out.size))
         return out
+
+    def _columns_of(self, kind: str) -> set[str]:
+        return {column["name"] for column in self.description["columns"] if column["type"] == kind}
+
+    def _check_ids(self, table: Table) -> None:
+        """Warns of ids among floats, which round them."""
+        for name in sorted(table.rounded & self._columns_of("text")):
+            warn(f"column `{name}` has ids above 2^53 as floats, which round them, so different ids become one; read them as "
+                 'integers, for example with pandas.read_csv(..., dtype={"' + name + '": "Int64"})')
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Returns the probabilities of `classes`, float32 [rows, classes].

@@ -29,6 +29,7 @@ class Table:
     def __init__(self, rows: int):
         self.rows = rows
         self.names: list[str] = []
+        self.rounded: set[str] = set()  # columns of floats that are too large to have every integer
         self._columns: list[c.Column] = []
         self._alive: list[Any] = []
 
@@ -63,7 +64,8 @@ class Table:
             values = values.astype(np.float64)
         if values.ndim == 2 and values.shape[1] > 1 and values.strides[1] != values.itemsize:
             values = np.ascontiguousarray(values)
-        check_range(f"column `{name}`", values)
+        if check_range(f"column `{name}`", values):
+            self.rounded.add(name)
         width = values.shape[1] if values.ndim == 2 else 1
         valid = np.packbits(~missing, bitorder="little") if missing is not None and missing.any() else None
         self._add(
@@ -367,10 +369,11 @@ def _of_arrow(data: Any) -> Table:
         data = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
     if not isinstance(data, pa.RecordBatch):
         raise TypeError(f"X is a {type(data).__name__} of PyArrow; give a table or a record batch")
-    columns = {name: _plain(name, column) for name, column in zip(_unique(data.schema.names), data.columns)}
+    rounded: set[str] = set()
+    columns = {name: _plain(name, column, rounded) for name, column in zip(_unique(data.schema.names), data.columns)}
     columns = {name: column for name, column in columns.items() if column is not None}
     if columns and all(isinstance(column, pa.Array) for column in columns.values()):
-        return _ArrowTable(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
+        return _ArrowTable(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)), rounded)
     table = Table(data.num_rows)
     for name, column in columns.items():
         if isinstance(column, np.ndarray):
@@ -407,9 +410,9 @@ def _add_arrow_texts(table: Table, name: str, column: Any) -> None:
     table.add_dictionary(name, column.indices.fill_null(-1).to_numpy(), column.dictionary.to_pylist())
 
 
-def _plain(name: str, column: Any) -> Any:
+def _plain(name: str, column: Any, rounded: set[str]) -> Any:
     """Returns a column of decimals as numbers, and one of lists of numbers as a NumPy array [rows, length]; None for times,
-    with a warning. Checks the range of floats. Returns other columns unchanged."""
+    with a warning. Checks the range of floats, and adds the name of a column that rounds integers to `rounded`."""
     import pyarrow as pa
 
     kind = column.type
@@ -422,7 +425,8 @@ def _plain(name: str, column: Any) -> Any:
     if pa.types.is_decimal(kind):
         return _of_decimals(column)
     if pa.types.is_floating(kind):
-        check_range(f"column `{name}`", column.to_numpy(zero_copy_only=False))
+        if check_range(f"column `{name}`", column.to_numpy(zero_copy_only=False)):
+            rounded.add(name)
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
         return column
     elements = column.flatten()
@@ -445,8 +449,9 @@ def _of_decimals(column: Any) -> Any:
 
 
 class _ArrowTable(Table):
-    def __init__(self, batch: Any):
+    def __init__(self, batch: Any, rounded: set[str]):
         super().__init__(batch.num_rows)
+        self.rounded = rounded
         self._batch = batch
         self.names = list(batch.schema.names)
 

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ._labels import as_labels, encode_known
+from ._labels import as_labels, check_present, encode_known, one_dimensional
 from ._model import Model
 from ._table import WIDE, one_eval_set
 
@@ -164,7 +164,10 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
 
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        y = as_labels(y) if getattr(y, "dtype", None) == object else y  # such as integers
+        kind = getattr(y, "dtype", None)
+        if kind == object or (kind is not None and not isinstance(kind, np.dtype)):  # such as integers, or Int64 of pandas
+            y = as_labels(y)
+            check_present(one_dimensional(y), "y")
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)

@@ -61,7 +61,7 @@ def test_good_models_give_no_advice():
     X = rng.uniform(-1, 1, (3000, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for y in (np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2], X[:, 0] > 0, np.digitize(X[:, 0], [-0.3, 0.3])):
+        for y in (np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2], X[:, 0] + X[:, 1], X[:, 0] > 0, np.digitize(X[:, 0], [-0.3, 0.3])):
             for more in ({}, {"validation_fraction": 0.2}):
                 dp.Model(**more).fit(X, y)
 

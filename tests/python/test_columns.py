@@ -1,6 +1,7 @@
 """Columns: exact integers with missing values, decimals, vectors, times, and values that no model can use."""
 
 import datetime
+import warnings
 from decimal import Decimal
 
 import downpour as dp
@@ -54,6 +55,22 @@ def test_integers_with_missing_values_are_exact(of_users, kind):
         assert raw[3] != wanted[3]
     model = dp.Model(epochs=10).fit(gap, y)
     assert (model.predict(frame) == y).mean() == 1
+
+
+def test_ids_that_floats_round_are_stated(of_users):
+    frame, y = users()
+    rounded = frame.astype(float)
+    rounded.loc[3, "user_id"] = np.nan  # as pandas.read_csv makes it
+    for form in (rounded, pa.Table.from_pandas(rounded), rounded.to_dict("series")):
+        with pytest.warns(UserWarning, match="`user_id` has ids above 2\\^53 as floats, which round them"):
+            of_users.predict(form)
+    with pytest.warns(UserWarning, match="`user_id` has ids above 2"):
+        dp.Model(epochs=1).fit(rounded, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        of_users.predict(frame)
+        of_users.predict(frame % 2**40 * 1.0)
+        dp.Model(epochs=1).fit(pd.DataFrame({"amount": np.random.default_rng(1).normal(size=ROWS) * 1e20}), y)
 
 
 def test_a_missing_value_of_a_masked_column_equals_nan():

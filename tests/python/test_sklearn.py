@@ -142,3 +142,7 @@ def test_labels_of_any_range():
         classifier = DownpourClassifier(epochs=2).fit(X, labels)
         assert classifier.predict_proba(X).shape == (500, 3)
         assert set(classifier.predict(X)) <= set(labels.tolist())
+    for labels, kind in ((pd.array(y, "Int64"), "i"), (pd.array(y > 0, "boolean"), "b"), (pd.Series(y > 0, dtype="category"), "b")):
+        assert np.asarray(DownpourClassifier(epochs=1).fit(X, pd.Series(labels)).classes_).dtype.kind == kind
+    with pytest.raises(ValueError, match="missing labels"):
+        DownpourClassifier(epochs=1).fit(X, np.where(y > 0, "a", None))
