@@ -157,7 +157,7 @@ void fill_in(const Statistics& statistics, ops::Quantile& op) {
 }
 
 /// The offset is the best constant prediction; the scale is the standard deviation of the target.
-/// Targets with values so large that their squares overflow stay as they are.
+/// Targets with deviations so large that their squares overflow a float stay as they are.
 void fill_in(const Statistics& statistics, OutputSpec& output) {
   const Moments& target = statistics.moments;
   const bool logistic = output.loss == "logistic", poisson = output.loss == "poisson",
@@ -165,8 +165,8 @@ void fill_in(const Statistics& statistics, OutputSpec& output) {
   const double rate = target.count == 0 ? 0.5 : target.clamped / target.count;
   const double mean = logistic ? std::clamp(rate, 1e-6, 1 - 1e-6) : target.mean;
   const double deviation = target.count == 0 ? 0 : std::sqrt(target.squares / target.count);
-  constexpr double kLargest = 1e15;
-  const bool usable = std::abs(mean) < kLargest && deviation < kLargest;
+  constexpr double kLargestMean = 1e30, kLargestDeviation = 1e18;
+  const bool usable = std::abs(mean) < kLargestMean && deviation < kLargestDeviation;
   if (output.offset.open)
     output.offset = {!usable    ? 0.0F
                      : logistic ? float(std::log(mean / (1 - mean)))

@@ -158,6 +158,16 @@ TEST_CASE("a squared output of a preset learns mean and deviation of its target,
   CHECK(resumed.job.model.outputs[0] == output);
 }
 
+TEST_CASE("a large target is standardized, too", "[chief][transform]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += str(i % 10, ",17", i % 10, "0000000000000000\n");
+  dir.write("d.csv", text);
+  const RunPlan plan = learned(learning_plan(dir, "data.fields.x = {}"));
+  CHECK(double(plan.job.model.outputs[0].offset.value) == Approx(1.745e18));
+  CHECK(double(plan.job.model.outputs[0].scale.value) == Approx(2.872e16).epsilon(1e-3));
+}
+
 TEST_CASE("a logistic output with offset = \"auto\" starts at the log-odds of its target",
           "[chief][transform]") {
   const ScratchDir dir;
