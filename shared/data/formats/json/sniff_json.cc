@@ -77,7 +77,6 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
   FieldSpec field{.name = name};
   if (!member.list) {
     field = field_of(name, member.column);
-    field.shape.clear();
     if (member.column.is_text()) field.transform = {ops::Tokens{}, ops::Hash{}};
   } else if (member.texts > 0) {
     field.type = FieldType::kString;

@@ -481,6 +481,10 @@ TEST_CASE(
   CHECK(words.target == "label");
   CHECK(words.classes == 2);
   CHECK(field_of(words, "c2").is_bag());
+  std::string objects;
+  for (int i = 0; i < 40; ++i)
+    objects += str("{\"y\": ", i % 2, ", \"t\": \"the rock number ", i, " is to be new\"}\n");
+  CHECK(field_of(sniff(dir.write("t.jsonl", objects)).value(), "t").is_bag());
   const std::string images("\0\0\x08\x03\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16);
   CHECK(sniff(dir.write("x-images-idx3-ubyte.gz", gzipped(images))).value().format ==
         DataFormat::kMnist);
