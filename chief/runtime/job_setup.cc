@@ -22,6 +22,7 @@
 #include "shared/job/file_job.h"
 #include "shared/job/formats.h"
 #include "shared/job/losses.h"
+#include "shared/job/number_inputs.h"
 #include "shared/job/preset.h"
 #include "shared/job/presets.h"
 #include "shared/job/runs.h"
@@ -48,6 +49,7 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   if (data.delimiter.empty()) data.delimiter = found.delimiter;
   if (data.fields.empty()) {
     data.fields = found.fields;
+    add_scaled_fields(data);
     data.trim = data.trim || found.trim;
     data.quoted_newlines = data.quoted_newlines || found.quoted_newlines;
     if (data.missing.empty()) data.missing = found.missing;

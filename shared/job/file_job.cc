@@ -7,6 +7,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/job/field_output.h"
 #include "shared/job/formats.h"
+#include "shared/job/number_inputs.h"
 #include "shared/job/preset_optimizers.h"
 
 namespace downpour {
@@ -63,6 +64,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   job.data.missing = facts.missing;
   job.data.fields = facts.fields;
   job.data.filter = facts.filter;
+  add_scaled_fields(job.data);
   PresetOptions& options = job.model.options;
   options.target = facts.target;
 

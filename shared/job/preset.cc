@@ -10,6 +10,7 @@
 #include "shared/job/losses.h"
 #include "shared/job/metric_names.h"
 #include "shared/job/nearest_name.h"
+#include "shared/job/number_inputs.h"
 #include "shared/job/preset_optimizers.h"
 #include "shared/job/presets.h"
 #include "shared/job/runs.h"
@@ -238,9 +239,18 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   const std::string tower = free_name(job.data, "tower"), logit = free_name(job.data, "logit");
   LayerSpec layer{.name = wide, .type = "linear", .inputs = inputs.all};
   if (options.classes > 0) layer.units = {options.classes};
-  job.model.layers.push_back(layer);
-  std::vector<std::string> deep = add_embedding(job, inputs, embedding);
   std::vector<std::string> summed = {wide, tower};
+  // The linear model of the standardized numbers has an optimizer of its own, with larger steps.
+  LayerSpec line = layer;
+  line.inputs.clear();
+  if (options.bins > 0) line.inputs = take_standardized(job.data, layer.inputs);
+  job.model.layers.push_back(layer);
+  if (!line.inputs.empty()) {
+    line.name = free_name(job.data, "line");
+    summed.push_back(line.name);
+    job.model.layers.push_back(line);
+  }
+  std::vector<std::string> deep = add_embedding(job, inputs, embedding);
   if (job.model.preset == "deepfm" && !inputs.sparse.empty()) {
     const std::string fm = free_name(job.data, "fm");
     job.model.layers.push_back({.name = fm,
@@ -255,25 +265,8 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
   set_output(job, logit, output);
   set_network_optimizer(job, inputs.sparse.empty() ? "" : wide,
                         inputs.sparse.empty() ? "" : embedding);
+  if (!line.inputs.empty()) add_line_optimizer(job, line.name, width_of(job, line.inputs));
   return {};
-}
-
-/// Returns the number of columns of a network's inputs.
-uint64_t width_of(const Job& job, const std::vector<std::string>& names) {
-  uint64_t width = 0;
-  for (const std::string& name : names) {
-    if (const FieldSpec* field = job.data.find_field(name)) {
-      uint64_t columns = 1;
-      for (const int64_t n : number_shape(*field)) columns *= uint64_t(n);
-      width += columns;
-      continue;
-    }
-    const auto layer = std::ranges::find(job.model.layers, name, &LayerSpec::name);
-    DP_CHECK(layer != job.model.layers.end(), name);
-    width += layer->type == "embedding" ? layer->inputs.size() * layer->dim
-                                        : layer->bins * width_of(job, layer->inputs);
-  }
-  return width;
 }
 
 /// The deep and cross network with both parts over the same inputs ("parallel" in the paper).

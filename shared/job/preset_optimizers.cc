@@ -35,6 +35,13 @@ void set_network_optimizer(Job& job, const std::string& wide, const std::string&
   if (!embedding.empty()) job.optimizer_rules.push_back({embedding + "/*", adagrad});
 }
 
+void add_line_optimizer(Job& job, const std::string& line, uint64_t columns) {
+  if (!job.model.options.own_optimizer) return;
+  OptimizerSpec ftrl = ftrl_with(0);
+  ftrl.learning_rate = std::min(ftrl.learning_rate, 4 / float(columns));
+  job.optimizer_rules.push_back({line + "/*", ftrl});
+}
+
 void set_machine_optimizer(Job& job, const std::string& linear, double pairs) {
   OptimizerSpec vectors = ftrl_with(float(std::round(std::clamp(pairs / 2, 10.0, 1000.0))));
   vectors.learning_rate = 0.2F;

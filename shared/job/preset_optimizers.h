@@ -1,6 +1,7 @@
 // The optimizers that presets choose for a job without one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "shared/job/job.h"
@@ -17,6 +18,12 @@ void set_linear_optimizer(Job& job);
 /// only on the records that have it. `wide` and `embedding` are the names of the layers with keys,
 /// or empty.
 void set_network_optimizer(Job& job, const std::string& wide, const std::string& embedding);
+
+/// Adds the optimizer of the linear layer `line` of so many columns of standardized numbers, unless
+/// the job has one. The layer learns in larger steps, and so before the network. The first step
+/// changes each weight by the learning rate. So the rate falls with the columns: together they
+/// change the output by at most a few units.
+void add_line_optimizer(Job& job, const std::string& line, uint64_t columns);
 
 constexpr double kPairs = 50;  // in a record, if it is not known
 /// Sets the optimizers of a factorization machine, also if the job has one. The noise of all pairs

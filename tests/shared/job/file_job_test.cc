@@ -101,6 +101,27 @@ TEST_CASE("a regression without a job reduces its learning rate at a plateau", "
   CHECK_FALSE(job_for_file(facts, "/home").optimizer.schedule.given());
 }
 
+TEST_CASE("numbers that become quantiles are also read standardized", "[job][preset]") {
+  FileFacts facts = facts_of(DataFormat::kCsv, 0);
+  facts.columns = {"a", "b", "a_scaled", "y"};
+  facts.target = "y";
+  for (const std::string& name : facts.columns) facts.fields.push_back({.name = name});
+  facts.fields[0].fallback = "1.5";
+  facts.fields[0].transform = {ops::Log1p{}, ops::Quantile{}};
+  facts.fields[1].column = "b c", facts.fields[1].transform = {ops::Quantile{}};
+  const DataSpec data = job_for_file(facts, "/home").data;
+  REQUIRE(data.fields.size() == 6);
+  CHECK(data.fields[0] == facts.fields[0]);
+  const FieldSpec& a = data.fields[1];
+  CHECK((a.name == "a_scaled_" && a.column == "a"));
+  CHECK(a.fallback == "1.5");
+  CHECK(a.transform == std::vector<TransformSpec>{ops::Log1p{}, ops::Standardize{},
+                                                  ops::Clip{.min = -4, .max = 4}});
+  const FieldSpec& b = data.fields[3];
+  CHECK((b.name == "b_scaled" && b.column == "b c"));
+  CHECK((data.fields[4].name == "a_scaled" && data.fields[5].name == "y"));
+}
+
 TEST_CASE("a small table has small batches, one after the other, and dropout", "[job][preset]") {
   for (const uint32_t classes : {2U, 5U}) {
     FileFacts facts = facts_of(DataFormat::kCriteo, classes);

@@ -234,6 +234,37 @@ TEST_CASE("wide_deep for numbers and classes, with bins for quantiles", "[job][p
             .what == "linear_regression does not have the option `bins`");
 }
 
+TEST_CASE("standardized numbers have a linear layer of their own", "[job][preset]") {
+  const std::string data =
+      "data = { source = \"d\", format = \"csv\", columns = [\"a\", \"b\", \"y\"], fields = { "
+      "a = { transform = [\"quantile\"] }, b = { transform = [{ op = \"standardize\" }] }, "
+      "y = {} } }\n";
+  const std::string model = "model = { preset = \"wide_deep\", target = \"y\"";
+  using Names = std::vector<std::string>;
+  const Job job = completed(data + model + ", bins = 8 }\n");
+  REQUIRE(job.model.layers.size() == 5);
+  CHECK(job.model.layers[1].inputs == Names{"piecewise"});
+  CHECK(job.model.layers[2].name == "line");
+  CHECK(job.model.layers[2].inputs == Names{"b"});
+  CHECK(job.model.layers[3].inputs == Names{"b", "piecewise"});
+  CHECK(job.model.layers[4].inputs == Names{"wide", "tower", "line"});
+  REQUIRE(job.optimizer_rules.size() == 1);
+  CHECK(job.optimizer_rules[0].variables == "line/*");
+  CHECK(job.optimizer_rules[0].optimizer.type == OptimizerType::kFtrl);
+  CHECK(job.optimizer_rules[0].optimizer.learning_rate == 0.1F);
+  const std::string many = std::string(data).replace(data.find("b = {"), 5, "b = { shape = [80],");
+  CHECK(completed(many + model + ", bins = 8 }\n").optimizer_rules[0].optimizer.learning_rate ==
+        0.05F);
+  const Job classes =
+      completed(data + model + ", bins = 8, loss = \"softmax_cross_entropy\", classes = 3 }\n");
+  CHECK(classes.model.layers[2].units == std::vector<uint32_t>{3});
+  // Without bins, or without other numbers, the wide layer has them.
+  CHECK(completed(data + model + " }\n").model.layers[0].inputs == Names{"a", "b"});
+  const Job alone = completed(data + model + ", bins = 8, inputs = [\"b\"] }\n");
+  CHECK(alone.model.layers[0].inputs == Names{"b"});
+  CHECK(alone.optimizer_rules.empty());
+}
+
 TEST_CASE("a preset with the hinge loss predicts a margin", "[job][preset]") {
   const std::string hinge = "model = { preset = \"wide_deep\", target = \"y\", loss = \"hinge\"";
   const Job job = completed(csv_job_with(hinge + " }\n"));
