@@ -79,7 +79,7 @@ std::vector<std::string> chief_arguments(const NodeFlags& flags, const NodePlan&
   std::vector<std::string> arguments = {flags.job, "--bind", plan.bind};
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
   std::vector<std::string> set = flags.set;
-  set.push_back(str("cluster.ps=", plan.ps));
+  if (plan.ps > 0) set.push_back(str("cluster.ps=", plan.ps));
   if (plan.workers > 0) set.push_back(str("cluster.workers=", plan.workers));
   if (plan.ps_in_workers) {
     set.push_back("cluster.ps_threads=1");  // as member_arguments() starts them

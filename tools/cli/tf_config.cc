@@ -58,6 +58,7 @@ Result<std::string> parse_address(const Json& value, const std::string& part) {
 /// Reads the addresses of one type of task: a list, or an object whose keys are indices.
 Result<Addresses> parse_addresses(const Json& value, const std::string& part) {
   Addresses addresses;
+  if (value.is_null()) return addresses;  // an empty list of the TFJob controller
   if (value.is_array()) {
     for (uint32_t i = 0; i < value.size(); ++i) {
       DP_TRY(addresses[i], parse_address(value[i], str(part, "[", i, "]")));
@@ -117,7 +118,7 @@ Result<void> check_distinct(const TfConfig& config) {
 Result<void> check_task(const TfConfig& config) {
   const bool ps = config.task == TfConfig::Task::kPs;
   if (config.task == TfConfig::Task::kChief) {
-    if (!config.chief.empty() && config.index == 0) return {};
+    if ((!config.chief.empty() || config.sparse) && config.index == 0) return {};
     return wrong(str("there is no chief ", config.index), "task.index",
                  "list one chief in cluster.chief, with index 0");
   }
@@ -146,13 +147,15 @@ Result<TfConfig> parse_tf_config(std::string_view text) {
                      near.empty() ? "" : str("`", near, "`")),
                  "", kShape);
   }
-  if (!json.is_object() || !json.contains("cluster") || !json["cluster"].is_object())
-    return wrong("the object `cluster` is missing", "cluster", kShape);
+  TfConfig config;
+  config.sparse = json.is_object() && !json.contains("cluster") && json.contains("sparseCluster");
+  const std::string key = config.sparse ? "sparseCluster" : "cluster";
+  if (!json.is_object() || !json.contains(key) || !json[key].is_object())
+    return wrong(str("the object `", key, "` is missing"), key, kShape);
   if (!json.contains("task") || !json["task"].is_object())
     return wrong("the object `task` is missing", "task", kShape);
-  TfConfig config;
-  for (const auto& [type, value] : json["cluster"].items()) {
-    const std::string part = str("cluster.", type);
+  for (const auto& [type, value] : json[key].items()) {
+    const std::string part = str(key, ".", type);
     if (type == "evaluator") continue;
     if (type != "chief" && type != "master" && type != "ps" && type != "worker")
       return wrong(str("`", type, "` is not a type of task"), part,
@@ -170,6 +173,10 @@ Result<TfConfig> parse_tf_config(std::string_view text) {
   }
   DP_TRY(config.task, parse_task_type(json["task"]));
   DP_TRY(config.index, parse_task_index(json["task"]));
+  if (config.sparse && config.task == TfConfig::Task::kPs && config.ps.size() == 1) {
+    // A ps sees only its own address, in a list.
+    config.ps = {{config.index, config.ps.begin()->second}};
+  }
   DP_TRY_VOID(check_distinct(config));
   DP_TRY_VOID(check_task(config));
   return config;
@@ -192,9 +199,10 @@ Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_addr
     return wrong("the address of the chief is not known: neither a chief nor worker 0 is listed",
                  "cluster", "set DOWNPOUR_CHIEF=HOST:PORT for every process");
   }
-  plan.with_chief = config.chief.empty() && chief_address.empty() && config.task == Task::kWorker &&
-                    config.index == 0;
-  if (config.ps.empty()) {
+  const bool names_first = first != config.workers.end() && first->second == chief_address;
+  plan.with_chief = config.chief.empty() && (chief_address.empty() || names_first) &&
+                    config.task == Task::kWorker && config.index == 0;
+  if (config.ps.empty() && !(config.sparse && config.task != Task::kWorker)) {
     if (config.task == Task::kChief && config.workers.empty())
       return wrong("the cluster has neither ps nor workers", "cluster", kShape);
     plan.ps = plan.workers;

@@ -19,6 +19,7 @@ using Addresses = std::map<uint32_t, std::string>;
 struct TfConfig {
   std::string chief;  // "chief" or "master"; empty: none
   Addresses ps, workers;
+  bool sparse = false;  // "sparseCluster": a process sees only its own address and those of the ps
   enum class Task : uint8_t { kChief, kPs, kWorker, kEvaluator };
   Task task = Task::kWorker;
   uint32_t index = 0;

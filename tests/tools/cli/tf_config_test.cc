@@ -12,9 +12,10 @@ constexpr const char* kTfJob =
     R"("ps":["downpour-ps-0.ml.svc:7000","downpour-ps-1.ml.svc:7000"],)"
     R"("worker":["downpour-worker-0.ml.svc:2222","downpour-worker-1.ml.svc:2222"]},)"
     R"("task":{"type":"worker","index":1},"environment":"cloud"})";
-// The same with dynamic workers: each worker sees itself and the ps.
+// The same with enableDynamicWorker (SparseTFConfig): each worker sees itself and the ps, a ps only
+// itself, and a chief neither.
 constexpr const char* kDynamic =
-    R"({"cluster":{"worker":{"1":"downpour-worker-1.ml.svc.cluster.local:2222"},)"
+    R"({"sparseCluster":{"worker":{"1":"downpour-worker-1.ml.svc.cluster.local:2222"},)"
     R"("ps":["downpour-ps-0.ml.svc.cluster.local:7000",)"
     R"("downpour-ps-1.ml.svc.cluster.local:7000"]},)"
     R"("task":{"type":"worker","index":1}})";
@@ -106,6 +107,40 @@ TEST_CASE("with dynamic workers the chief's address comes from DOWNPOUR_CHIEF", 
   CHECK(error.what.find("neither a chief nor worker 0") != std::string::npos);
   CHECK(error.hint.find("DOWNPOUR_CHIEF") != std::string::npos);
   CHECK(exit_code(error.code) == 78);
+}
+
+TEST_CASE("a ps and a chief with dynamic workers see only themselves", "[tf_config]") {
+  const std::string ps = R"({"sparseCluster":{"worker":{},"ps":["ps-1:2222"]},)"
+                         R"("task":{"type":"ps","index":1}})";
+  const NodePlan second = planned(ps, "boss:7");
+  CHECK(second.role == wire::Role::kPs);
+  CHECK(second.index == 1);
+  CHECK(second.bind == "0.0.0.0:2222");
+  CHECK(second.host == "ps-1");
+  CHECK(refused(ps).hint.find("DOWNPOUR_CHIEF") != std::string::npos);
+
+  const std::string chief =
+      R"({"sparseCluster":{"worker":{},"ps":[]},"task":{"type":"chief","index":0}})";
+  const NodePlan boss = planned(chief, "boss:7");
+  CHECK(boss.role == wire::Role::kChief);
+  CHECK(boss.bind == "0.0.0.0:7");
+  CHECK(boss.ps == 0);  // as the job says
+  CHECK_FALSE(boss.ps_in_workers);
+  CHECK(refused(chief).hint.find("DOWNPOUR_CHIEF") != std::string::npos);
+}
+
+TEST_CASE("dynamic worker 0 runs the chief if DOWNPOUR_CHIEF names it", "[tf_config]") {
+  const std::string first = R"({"sparseCluster":{"worker":{"0":"w0:2222"},"ps":["p:3"]},)"
+                            R"("task":{"type":"worker","index":0}})";
+  CHECK(planned(first).with_chief);
+  CHECK(planned(first, "w0:2222").with_chief);
+  CHECK_FALSE(planned(first, "boss:7").with_chief);
+  // A job without ps.
+  const NodePlan alone = planned(R"({"sparseCluster":{"worker":{"0":"w0:2222"},"ps":null},)"
+                                 R"("task":{"type":"worker","index":0}})");
+  CHECK(alone.ps_in_workers);
+  CHECK(refused(R"({"sparseCluster":[],"task":{"type":"worker","index":0}})")
+            .what.find("`sparseCluster` is missing") != std::string::npos);
 }
 
 TEST_CASE("an error quotes the part that is wrong", "[tf_config]") {
