@@ -8,7 +8,7 @@ Clocks::Clocks(const ChiefConfig& config)
     : staleness_(config.job.train.staleness),
       lease_ns_(config.lease_ns),
       stall_ns_(config.lease_stall_ns),
-      learns_until_ns_(config.term > 1 ? INT64_MAX : 0) {}
+      learns_until_ns_(config.term > 1 && !config.local ? INT64_MAX : 0) {}
 
 void Clocks::begin(int64_t now_ns) {
   if (learns_until_ns_ == INT64_MAX) raised_ns_ = learns_until_ns_ = now_ns + lease_ns_;

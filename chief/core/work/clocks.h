@@ -21,10 +21,11 @@ class Clocks {
 
   bool are_bounded() const { return staleness_.has_value(); }
   uint64_t floor() const { return floor_; }
-  /// Records that the chief begins to grant leases. If it continues a run (a term above 1), it
-  /// computes no floor for one lease time from now on. During this time, take() adopts the highest
-  /// floor that a worker reports, because the earlier chief has published it; and every lease of
-  /// the earlier chief is reported or expires.
+  /// Records that the chief begins to grant leases. If it continues a run (a term above 1), and may
+  /// have workers of an earlier chief (not ChiefConfig::local), it computes no floor for one lease
+  /// time from now on. During this time, take() adopts the highest floor that a worker reports,
+  /// because the earlier chief has published it; and every lease of the earlier chief is reported
+  /// or expires.
   void begin(int64_t now_ns);
   /// Begins a pass of the training: the time for which the floor has not risen counts from now on.
   void begin_pass(int64_t now_ns) { raised_ns_ = std::max(raised_ns_, now_ns); }

@@ -115,6 +115,22 @@ TEST_CASE("the time without a rise begins with the pass, whatever the clock of t
   CHECK(second.slow(learned_ns + stall + 1, pass.table) == std::vector<Incarnation>{kA});
 }
 
+TEST_CASE("a later chief that started its workers itself raises the floor at once", "[chief]") {
+  Pass pass;
+  pass.config.term = 2;
+  for (const bool local : {false, true}) {
+    pass.config.local = local;
+    Clocks clocks(pass.config);
+    clocks.begin(kSecond);
+    clocks.begin_pass(kSecond);
+    Pass own;
+    own.grant(clocks, kA);
+    clocks.take(kSecond, kA, {.batches = 2, .floor = 0, .sent_ns = kSecond});
+    CHECK(clocks.raise(kSecond + 1, own.table).has_value() == local);
+    CHECK(clocks.raise(kSecond + pass.config.lease_ns, own.table).has_value() != local);
+  }
+}
+
 TEST_CASE("workers for which no other one waits lose their leases without a pause", "[chief]") {
   Pass pass;
   const int64_t stall = pass.config.lease_stall_ns;
