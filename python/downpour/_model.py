@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import ctypes
 import json
 import os
 import pathlib
-import signal
 import tempfile
-import threading
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -21,7 +18,8 @@ from ._importance import permutation_importance
 from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
     one_dimensional)
-from ._table import Table, booleans_as_texts, loaded, rows_of, split, table_of
+from ._progress import noting_interrupts, print_epochs
+from ._table import Table, booleans_as_texts, loaded, rows_of, split, table_of, titles_of, with_titles
 from ._values import check_range, warn
 
 __all__ = ["Model"]
@@ -117,6 +115,7 @@ class Model:
         self.description: dict[str, Any] = {}
         self._trained: _Trained | None = None
         self._names: list[str] | None = None  # columns of an array without names
+        self._titles: list[str] | None = None  # columns of the table that the model was trained on
 
     # ---- training
 
@@ -191,8 +190,8 @@ class Model:
         if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
             self._set_length(table.rows, settings)
         called = [callbacks] if callable(callbacks) else list(callbacks)
-        self._train(table, settings, called + ([_print_epochs] if verbose else []))
-        self._names = names
+        self._train(table, settings, called + ([print_epochs] if verbose else []))
+        self._names, self._titles = names, titles_of(X)
         self.classes = found if found is not None else self._classes_of_output()
         if found is None and self.classes is not None and len(self.classes) == 2 and (y == -1).any():
             self.classes = np.array([-1, 1])
@@ -236,6 +235,7 @@ class Model:
             first.fit(X, y, sample_weight=sample_weight, callbacks=callbacks, feature_names=feature_names,
                       target=target, classes=classes)
             self.classes, self._names, self._trained = first.classes, first._names, first._trained
+            self._titles = first._titles
             self.description = first.description
             return self
         X, y, _ = split(X, y, None)
@@ -384,7 +384,7 @@ class Model:
         elif self.job is not None:
             training.job, training.folder = self._job_text()
         handle = ctypes.c_void_p()
-        with _noting_interrupts(raised):
+        with noting_interrupts(raised):
             code = c.library().dp_train(ctypes.byref(training), ctypes.byref(handle))
         trained = _Trained(handle) if code == 0 else None
         if raised:
@@ -427,8 +427,10 @@ class Model:
                 the logarithm of a rate, or the values of a regression.
         """
         model = self._model()
-        if not isinstance(X, Table) and 'format = "memory"' not in self.description["job"]:
-            X = booleans_as_texts(X, self._columns_of("text"))
+        if not isinstance(X, Table):
+            X = with_titles(X, self._titles if self._names is None else None)
+            if 'format = "memory"' not in self.description["job"]:
+                X = booleans_as_texts(X, self._columns_of("text"))
         table = X if isinstance(X, Table) else table_of(X, self._names)
         self._check_ids(table)
         out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)
@@ -550,10 +552,11 @@ class Model:
         self._take(_Trained(handle))
 
     def _extras(self) -> dict[str, Any]:
-        return {"classes": None if self.classes is None else self.classes.tolist(), "names": self._names}
+        return {"classes": None if self.classes is None else self.classes.tolist(), "names": self._names,
+                "titles": self._titles}
 
     def _set_extras(self, extras: Mapping[str, Any]) -> None:
-        self._names = extras.get("names")
+        self._names, self._titles = extras.get("names"), extras.get("titles")
         if "classes" in extras:
             self.classes = None if extras["classes"] is None else np.array(extras["classes"])
             return
@@ -571,25 +574,3 @@ class Model:
         self.__dict__.update(state, _trained=None, description={})
         if data is not None:
             self._take_bytes(data)
-
-
-@contextlib.contextmanager
-def _noting_interrupts(raised: list[BaseException]) -> Iterator[None]:
-    """Appends KeyboardInterrupt to `raised` when Ctrl-C is pressed, because ctypes drops what is raised before the first
-    line of a callback. Does nothing in other threads, or if the program handles SIGINT itself."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda _signal, _frame: raised.append(KeyboardInterrupt()))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _print_epochs(progress: Progress) -> None:
-    for line in progress["history"]:
-        figures = "  ".join(
-            f"{part} {name} {value:.4f}" for part in ("train", "eval") for name, value in line.get(part, {}).items())
-        print(f"epoch {line['epoch']:>3}  {figures}", flush=True)

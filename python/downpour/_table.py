@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 from typing import Any, Iterable, Mapping, Sequence
@@ -11,8 +10,7 @@ import numpy as np
 
 from . import _library as c
 from ._values import (
-    are_times, as_array, check_range, factorize, finite_vectors, is_missing, is_number, is_sequence, numbers_of, text_of,
-    vectors_of, warn)
+    are_times, as_array, check_range, factorize, is_missing, is_number, is_sequence, numbers_of, text_of, vectors_of, warn)
 
 #: A matrix with more columns is one column of rows; one with fewer is a column of numbers each.
 WIDE = 256
@@ -81,7 +79,7 @@ class Table:
         found = []
         for values, valid in (self._alive[i] for i in chosen):
             present = None if valid is None else np.unpackbits(valid, count=self.rows, bitorder="little").astype(bool)
-            found.append(_filled(values, present))
+            found.append(filled(values, present))
         return found
 
     def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
@@ -133,7 +131,7 @@ class Table:
             raise ValueError(f"column `{name}` has {rows} rows, but the data have {self.rows}")
 
 
-def _filled(values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+def filled(values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
     """Returns numbers as float64 [rows, width], with the mean of its column in the place of a missing value."""
     matrix = values.reshape(len(values), -1).astype(np.float64)
     if present is not None:
@@ -190,6 +188,23 @@ def split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | No
     if eval_set is not None and isinstance(eval_set[1], str):
         eval_set = split_target(*eval_set)
     return X, y, eval_set
+
+
+def titles_of(X: Any) -> list[str] | None:
+    """Returns the names that a table of pandas or PyArrow has for its columns; None for other data."""
+    module = type(X).__module__.partition(".")[0]
+    titles = list(X.columns) if module == "pandas" else list(X.schema.names) if module == "pyarrow" else None
+    return None if titles is None or titles == list(range(len(titles))) else list(map(str, titles))
+
+
+def with_titles(X: Any, titles: list[str] | None) -> Any:
+    """Returns the columns of an array as those of the table that a model was trained on, by position. Warns of it, as
+    scikit-learn does. Returns other data, and an array of another width, unchanged."""
+    plain = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.names is None
+    if not plain or titles is None or X.shape[1] != len(titles):
+        return X
+    warn("X is an array without names, but the model was trained on a table; its columns are taken in the order of the table")
+    return {name: X[:, i] for i, name in enumerate(titles)}
 
 
 def booleans_as_texts(X: Any, texts: set[str]) -> Any:
@@ -260,7 +275,9 @@ def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
     X = loaded(X)
     module = type(X).__module__.partition(".")[0]
     if module == "pyarrow":
-        return _of_arrow(X)
+        from . import _arrow
+
+        return _arrow.table_of(X)
     if module == "pandas" and not hasattr(X, "columns"):
         raise ValueError("X is a series; give a frame, for example X.to_frame()")
     table = Table(rows_of(X))
@@ -314,7 +331,7 @@ def _add_array(table: Table, name: str, values: np.ndarray) -> None:
     elif values.dtype.kind in "SU":
         table.add_objects(name, values)
     elif values.dtype.kind in "Mm":
-        _leave_out(name)
+        leave_out(name)
     else:
         raise TypeError(f"column `{name}` has the type {values.dtype}; convert it to numbers or texts")
 
@@ -326,14 +343,14 @@ def _add_objects(table: Table, name: str, values: np.ndarray) -> None:
     elif is_sequence(first):
         table.add_numbers(name, vectors_of(name, values))
     elif are_times(values):
-        _leave_out(name)
+        leave_out(name)
     elif (numbers := numbers_of(values)) is not None:
         table.add_numbers(name, *numbers)
     else:
         table.add_objects(name, values)
 
 
-def _leave_out(name: str) -> None:
+def leave_out(name: str) -> None:
     warn(f"column `{name}` has times, which a model can't use as they are; it is left out")
 
 
@@ -346,7 +363,7 @@ def _add_series(table: Table, name: str, series: Any) -> None:
     if hasattr(dtype, "categories"):
         table.add_dictionary(name, series.cat.codes.to_numpy(), series.cat.categories)
     elif kind in "Mm":
-        _leave_out(name)
+        leave_out(name)
     elif isinstance(dtype, np.dtype):
         _add_array(table, name, series.to_numpy())
     elif kind == "f":  # pandas' types with missing values
@@ -356,137 +373,3 @@ def _add_series(table: Table, name: str, series: Any) -> None:
         table.add_numbers(name, series.to_numpy(dtype.numpy_dtype, na_value=kind != "b" and 0), missing)
     else:
         _add_array(table, name, series.to_numpy(object))
-
-
-def _of_arrow(data: Any) -> Table:
-    """Makes a table of columns that the Arrow C data interface gives, without a copy of numbers and texts."""
-    import pyarrow as pa
-
-    if isinstance(data, pa.Table):
-        batches = data.combine_chunks().to_batches()
-        if len(batches) > 1:
-            raise ValueError("a column of texts has more than 2 GiB; cast it to large_string")
-        data = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
-    if not isinstance(data, pa.RecordBatch):
-        raise TypeError(f"X is a {type(data).__name__} of PyArrow; give a table or a record batch")
-    rounded: set[str] = set()
-    columns = {name: _plain(name, column, rounded) for name, column in zip(_unique(data.schema.names), data.columns)}
-    columns = {name: column for name, column in columns.items() if column is not None}
-    if columns and all(isinstance(column, pa.Array) for column in columns.values()):
-        return _ArrowTable(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)), rounded)
-    table = Table(data.num_rows)
-    for name, column in columns.items():
-        if isinstance(column, np.ndarray):
-            table.add_numbers(name, column)
-        elif _is_number_type(column.type):
-            missing = column.is_null().to_numpy(zero_copy_only=False)
-            numbers = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
-            table.add_numbers(name, numbers.to_numpy(zero_copy_only=False), missing)
-        else:
-            _add_arrow_texts(table, name, column)
-    return table
-
-
-def _unique(names: list[str]) -> list[str]:
-    if len(set(names)) < len(names):
-        name = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"two columns are named {name!r}; give each column a unique name")
-    return names
-
-
-def _is_number_type(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-
-
-def _add_arrow_texts(table: Table, name: str, column: Any) -> None:
-    import pyarrow as pa
-
-    if not pa.types.is_dictionary(column.type):
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            raise TypeError(f"column `{name}` has the Arrow type {column.type}; leave it out, or cast it to a number or a text")
-        column = column.dictionary_encode()
-    table.add_dictionary(name, column.indices.fill_null(-1).to_numpy(), column.dictionary.to_pylist())
-
-
-def _plain(name: str, column: Any, rounded: set[str]) -> Any:
-    """Returns a column of decimals as numbers, and one of lists of numbers as a NumPy array [rows, length]; None for times,
-    with a warning. Checks the range of floats, and adds the name of a column that rounds integers to `rounded`."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_temporal(kind):
-        return _leave_out(name)
-    if pa.types.is_null(kind):
-        return column.cast(pa.float64())
-    if kind == getattr(pa, "string_view", lambda: None)():
-        return column.cast(pa.string())
-    if pa.types.is_decimal(kind):
-        return _of_decimals(column)
-    if pa.types.is_floating(kind):
-        if check_range(f"column `{name}`", column.to_numpy(zero_copy_only=False)):
-            rounded.add(name)
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-        return column
-    elements = column.flatten()
-    lengths = column.value_lengths().unique().to_pylist()
-    regular = len(lengths) == 1 and lengths[0] and column.null_count == 0 and elements.null_count == 0
-    if regular and _is_number_type(kind.value_type):
-        return finite_vectors(name, elements.to_numpy(zero_copy_only=False).reshape(len(column), lengths[0]))
-    return vectors_of(name, column.to_numpy(zero_copy_only=False))
-
-
-def _of_decimals(column: Any) -> Any:
-    """Returns decimals as integers, if they have no decimal places, otherwise as floats."""
-    import pyarrow as pa
-
-    if column.type.scale == 0:
-        for kind in (pa.int64(), pa.uint64()):
-            with contextlib.suppress(pa.ArrowInvalid):
-                return column.cast(kind)
-    return column.cast(pa.float64())
-
-
-class _ArrowTable(Table):
-    def __init__(self, batch: Any, rounded: set[str]):
-        super().__init__(batch.num_rows)
-        self.rounded = rounded
-        self._batch = batch
-        self.names = list(batch.schema.names)
-
-    def add_numbers(self, name: str, values: np.ndarray) -> None:
-        import pyarrow as pa
-
-        self._append(name, pa.array(values))
-
-    def numbers(self, names: set[str]) -> list[np.ndarray]:
-        columns = [column for name, column in zip(self.names, self._batch.columns)
-                   if name in names and _is_number_type(column.type)]
-        if self.rows * len(columns) > MOST_NUMBERS:
-            return []
-        return [_filled(column.to_numpy(zero_copy_only=False).astype(np.float64), None) for column in columns]
-
-    def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
-        import pyarrow as pa
-
-        indices = pa.array(codes, mask=np.asarray(codes) < 0)
-        self._append(name, pa.DictionaryArray.from_arrays(indices, pa.array([str(text) for text in texts])))
-
-    def _append(self, name: str, values: Any) -> None:
-        import pyarrow as pa
-
-        self._check_rows(name, len(values))
-        self.names.append(name)
-        arrays = [*self._batch.columns, values]
-        self._batch = pa.RecordBatch.from_arrays(arrays, names=self.names)
-
-    @property
-    def handle(self) -> ctypes.c_void_p:
-        if self._handle is None:
-            schema, array = (ctypes.create_string_buffer(128) for _ in range(2))
-            self._batch._export_to_c(ctypes.addressof(array), ctypes.addressof(schema))
-            handle = ctypes.c_void_p()
-            c.check(c.library().dp_table_from_arrow(schema, array, ctypes.byref(handle)))
-            self._handle = handle
-        return self._handle

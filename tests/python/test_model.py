@@ -393,6 +393,20 @@ def test_odd_data():
         dp.Model(job="[data]").fit(frame.assign(label=y), y)
 
 
+def test_an_array_after_a_table_goes_by_position(tmp_path):
+    frame, y = colours(500)
+    frame.insert(0, "when", pd.Timestamp("2026-01-01"))
+    with pytest.warns(UserWarning, match="`when` has times"):
+        model = small().fit(frame, y)
+    wanted = model.predict_raw(frame[["colour", "x"]])
+    model.save(tmp_path / "run")
+    for again in (model, pickle.loads(pickle.dumps(model)), dp.Model.load(tmp_path / "run")):
+        with pytest.warns(UserWarning, match="X is an array without names, but the model was trained on a table"):
+            np.testing.assert_array_equal(again.predict_raw(frame.to_numpy()), wanted)
+    with pytest.raises(dp.DownpourError, match="no column"):
+        model.predict(frame[["x", "colour"]].to_numpy())
+
+
 def test_arguments_of_another_form():
     frame, y = colours(300)
     records = frame.to_dict("records")
