@@ -31,7 +31,6 @@ Callback = Callable[[Progress], Any]
 
 _TASK_LOSS = {"binary": "logistic", "classes": "softmax_cross_entropy", "regression": "squared"}
 _ONE_VALUE = ("factorization_machine", "matrix_factorization")  # presets that can't have several classes
-_LARGEST_TARGET = 1e15
 _LOSS_KEYS = ("model.loss", "model.layers", "model.outputs")
 _FEW_ROWS = 20_000
 _EXTRAS = "python.json"  # in the folder of a saved model: what only this class needs
@@ -316,8 +315,6 @@ class Model:
         if self._is_regression(y):
             y = y if y.dtype.kind in "iuf" else y.astype(np.float64)
             check_range("y", y)
-            if self.job is None:  # above, the library does not scale it
-                check_range("y", y.astype(np.float64), _LARGEST_TARGET)
             return y, None
         classes, codes = classes_of(y)
         if len(classes) < 2:

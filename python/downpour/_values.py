@@ -119,19 +119,19 @@ def finite_vectors(name: str, matrix: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def check_range(what: str, values: np.ndarray, most: float = _FLOAT32_MAX) -> bool:
-    """Raises ValueError if a finite value is beyond `most`: the range of float32, in which models compute. Returns True if
+def check_range(what: str, values: np.ndarray) -> bool:
+    """Raises ValueError if a finite value is beyond the range of float32, in which models compute. Returns True if
     one is at least 2^53, from where floats do not have every integer."""
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4 or values.size == 0:
         return False
     high = np.fmax.reduce(values, axis=None)
     low = np.fmin.reduce(values, axis=None)
-    if not (most < high < np.inf or -np.inf < low < -most):
+    if not (_FLOAT32_MAX < high < np.inf or -np.inf < low < -_FLOAT32_MAX):
         return bool(high >= 2**53 or low <= -(2**53))
     with np.errstate(invalid="ignore"):
-        place = np.argwhere(np.isfinite(values) & (np.abs(values) > most))[0]
+        place = np.argwhere(np.isfinite(values) & (np.abs(values) > _FLOAT32_MAX))[0]
     raise ValueError(f"{what} has the value {values[tuple(place)]:g} in row {place[0]}, but numbers must be within "
-                     f"{most:.1e}; divide it, or take its logarithm")
+                     f"{_FLOAT32_MAX:.1e}; divide it, or take its logarithm")
 
 
 def factorize(name: str, values: Sequence[Any]) -> tuple[np.ndarray, list[str]]:

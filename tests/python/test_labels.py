@@ -102,7 +102,6 @@ def test_labels_that_no_model_can_use():
         (pd.Timestamp("2026-01-01") + pd.to_timedelta(X.a, unit="h"), "y has times"),
         (X.a.to_numpy() + 1j, "y has complex numbers"),
         (np.array([1, "a"], object)[THREE % 2], "y has labels of the types int and str"),
-        (1e16 * (10 + X.a), "y has the value 1.*e.17 in row 0, but numbers must be within 1.0e.15"),
         (X.a * 1e42, r"y has the value .*e\+4\d in row 0"),
         (pd.Series(THREE).astype("Int64").mask(X.a > 1), "missing labels|is NaN"),
     ]

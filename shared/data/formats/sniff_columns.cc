@@ -104,10 +104,19 @@ bool is_dated(std::string_view text) {
   return is_short(second) && ((first == 4 && is_short(third)) || (is_short(first) && third == 4));
 }
 
-/// Returns true for hashes and other integers that no number of a model can hold exactly.
+/// Returns true for hashes and other integers of 64 bits that no number of a model can hold
+/// exactly.
 bool has_hashes(const Column& column) {
   constexpr double kExactMax = 9007199254740992;  // 2^53
-  return std::ranges::any_of(column.numbers, [](double x) { return std::abs(x) > kExactMax; });
+  constexpr double kLargest = 18446744073709551616.0;
+  const auto is_large = [](double x) { return std::abs(x) > kExactMax; };
+  const auto is_digits = [](const auto& text) {
+    return text.first.find_first_not_of("0123456789", text.first[0] == '-' ? 1 : 0) ==
+           std::string::npos;
+  };
+  return std::ranges::any_of(column.numbers, is_large) &&
+         std::ranges::all_of(column.numbers, [](double x) { return std::abs(x) <= kLargest; }) &&
+         std::ranges::all_of(column.texts, is_digits);
 }
 
 /// Returns true if all numbers are seconds or milliseconds from 1990 to 2100 in Unix time.

@@ -39,6 +39,9 @@ void look_at(const Json& value, Member& member) {
     if (one->is_boolean()) {
       number = true;
       member.column.add_number(one->get<bool>() ? 1 : 0);
+    } else if (one->is_number_integer()) {
+      number = true;
+      member.column.add_text(one->dump(), one->get<double>());
     } else if (one->is_number()) {
       number = true;
       member.column.add_number(one->get<double>());

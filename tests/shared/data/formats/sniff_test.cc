@@ -404,6 +404,9 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
     return str(9300000000000000000U + uint64_t(i % 31), ",", i * 0.37, ",", i % 2);
   });
   CHECK(field_of(hashed, "visitor").type == FieldType::kString);
+  const FileFacts amounts =
+      facts_of("wei,sold", [](int i) { return str(1 + i % 31, ".5e18,", i % 2); });
+  CHECK(field_of(amounts, "wei").type == FieldType::kFloat32);
   // An index, a key and a date.
   const FileFacts sales = facts_of(",order_id,note,title,date,zip,amount", [](int i) {
     return str(i, ",", 5000 - i, ",n", i, ",a thing ", i, ",2026-0", 1 + i % 9, "-01,",
