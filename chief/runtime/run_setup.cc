@@ -29,9 +29,6 @@
 namespace downpour::chief {
 namespace {
 
-// Bytes of a checkpoint that are verified before resuming. This takes a few seconds.
-constexpr uint64_t kVerifyBytesMax = 4 * kGiB;
-
 // Removes the files of a run from its folder, and no others.
 Result<void> remove_run(const std::string& run_dir) {
   namespace fs = std::filesystem;
@@ -186,7 +183,7 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
   storage.refresh(run_dir);
   storage.refresh(checkpoint::checkpoints_dir(run_dir));
   DP_TRY(found.run, checkpoint::read_run(storage, run_dir));
-  auto manifest = checkpoint::load_latest(storage, run_dir, &damaged, kVerifyBytesMax);
+  auto manifest = checkpoint::load_latest(storage, run_dir, &damaged, checkpoint::kVerifyBytesMax);
   if (!damaged.empty() && !plan.job.train.checkpoint.fall_back) {
     return Error{ErrorCode::kBadData, str("the newest checkpoint is damaged: ", damaged.front()),
                  run_dir,
@@ -245,19 +242,6 @@ Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOpt
   }
   DP_TRY_VOID(checkpoint::write_run(storage, run_dir, begun.run));
   return begun;
-}
-
-/// Replaces the newest checkpoint by the best one of the run, if it names one that is whole.
-void use_best(Storage& storage, const std::string& run_dir, checkpoint::Manifest& manifest,
-              std::vector<std::string>& notes) {
-  auto best = checkpoint::load_best(storage, run_dir, manifest, kVerifyBytesMax);
-  if (best) {
-    manifest = *std::move(best);
-  } else {
-    notes.push_back(str("the best checkpoint, ", manifest.best,
-                        ", can't be read: ", best.error().what, " (", best.error().where,
-                        "); the newest one, ", manifest.id, ", is used instead"));
-  }
 }
 
 /// Writes files for people, and removes files that only take space. Training does not need either,
@@ -358,7 +342,9 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
     DP_TRY(config.term, checkpoint::take_term(storage, run_dir));
   }
   config.run = found.run.id;
-  if (found.manifest && !train) use_best(storage, run_dir, *found.manifest, said);
+  if (found.manifest && !train) {
+    *found.manifest = checkpoint::load_used(storage, run_dir, *found.manifest, &said);
+  }
   config.new_plan = found.run.plan_hash != plan.plan_hash ||
                     (found.manifest && found.manifest->plan_hash != plan.plan_hash);
   if (found.manifest) config.resume = resume_from(run_dir, *found.manifest, plan.job);

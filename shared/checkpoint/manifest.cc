@@ -300,11 +300,23 @@ Result<Manifest> load_newest(Storage& storage, const std::string& run_dir,
                manifest_path(run_dir, newest.id), "give the run folder of the run itself"};
 }
 
+Manifest load_used(Storage& storage, const std::string& run_dir, const Manifest& newest,
+                   std::vector<std::string>* skipped) {
+  auto best = load_best(storage, run_dir, newest, kVerifyBytesMax);
+  if (best) return *std::move(best);
+  if (skipped != nullptr) {
+    skipped->push_back(str("the best checkpoint, ", newest.best,
+                           ", can't be read: ", best.error().what, " (", best.error().where,
+                           "); the newest one, ", newest.id, ", is used instead"));
+  }
+  return newest;
+}
+
 Result<Manifest> load_model(Storage& storage, const std::string& run_dir,
                             std::vector<std::string>* skipped) {
   storage.guard(run_dir);
   DP_TRY(const Manifest newest, load_newest(storage, run_dir, skipped));
-  return load_best(storage, run_dir, newest);
+  return load_used(storage, run_dir, newest, skipped);
 }
 
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest) {

@@ -18,6 +18,8 @@ constexpr uint32_t kManifestFormat = 1;
 constexpr uint32_t kChainedManifestFormat = 2;  // with bases
 constexpr uint32_t kPlacedManifestFormat = 3;   // with the ownership generations of the partitions
 constexpr uint64_t kManifestBytesMax = 64 * 1024 * 1024;
+// Bytes of a checkpoint that are verified before it is used. This takes a few seconds.
+constexpr uint64_t kVerifyBytesMax = uint64_t{4} << 30;
 
 /// Returns the chain of images of each partition: the full image, then those that build on it.
 /// `checkpoint` of each reference is set, also for images of this checkpoint.
@@ -59,9 +61,13 @@ Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const M
 /// checkpoint is of another run.
 Result<Manifest> load_newest(Storage& storage, const std::string& run_dir,
                              std::vector<std::string>* skipped);
-/// Returns the checkpoint of the run folder that predictions use: the best one if the run keeps
-/// one, otherwise the newest. Later accesses to the folder do not follow symbolic links. Errors:
-/// those of load_newest() and load_best().
+/// Returns the checkpoint that predictions use: the one that `newest` names as the best, verified
+/// up to kVerifyBytesMax, or `newest` if it names none. If the best one is damaged or missing,
+/// appends the reason to `skipped` (may be null) and returns `newest`.
+Manifest load_used(Storage& storage, const std::string& run_dir, const Manifest& newest,
+                   std::vector<std::string>* skipped);
+/// Returns load_used() of load_newest(). Later accesses to the folder do not follow symbolic links.
+/// Errors: those of load_newest().
 Result<Manifest> load_model(Storage& storage, const std::string& run_dir,
                             std::vector<std::string>* skipped);
 

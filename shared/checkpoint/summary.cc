@@ -76,6 +76,7 @@ struct Source {
   std::string manifest_path;
   std::string folder;  // of the images
   std::vector<std::string> skipped;
+  std::optional<Error> best_damage;
 };
 
 Result<Source> open_run(Storage& storage, const std::string& run_dir) {
@@ -83,6 +84,8 @@ Result<Source> open_run(Storage& storage, const std::string& run_dir) {
   DP_TRY(source.manifest, load_newest(storage, run_dir, &source.skipped));
   source.manifest_path = manifest_path(run_dir, source.manifest.id);
   source.folder = checkpoint_folder(run_dir, source.manifest.id);
+  const auto best = load_best(storage, run_dir, source.manifest, UINT64_MAX);
+  if (!best) source.best_damage = best.error();
   return source;
 }
 
@@ -158,6 +161,7 @@ Result<Summary> summarize(Storage& storage, const std::string& path) {
   summary.manifest = std::move(source.manifest);
   summary.manifest_path = std::move(source.manifest_path);
   summary.skipped = std::move(source.skipped);
+  summary.best_damage = std::move(source.best_damage);
   const Manifest& manifest = summary.manifest;
 
   Gathering gathering;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct Summary {
   Manifest manifest;
   std::string manifest_path;
   std::vector<std::string> skipped;  // newer manifests that are not intact, with reasons
+  std::optional<Error> best_damage;  // of another checkpoint that the manifest names as the best
   std::vector<VariableSummary> variables;
   std::vector<OpenEpochSummary> open_epochs;
   uint64_t rows = 0;                                     // embedding rows, as counted
@@ -55,7 +57,8 @@ struct Summary {
   std::vector<ViewId> bases;  // ascending
 };
 
-/// Summarizes the newest intact checkpoint of a run folder, or the manifest at `path`. Errors:
+/// Summarizes the newest intact checkpoint of a run folder, or the manifest at `path`. In a run
+/// folder it also verifies the checkpoint that the manifest names as the best. Errors:
 /// kNoInput if `path` is neither; kBadData with file and offset if a byte is damaged.
 Result<Summary> summarize(Storage& storage, const std::string& path);
 

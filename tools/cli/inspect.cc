@@ -203,8 +203,9 @@ std::string best_text(const Summary& summary) {
   if (best == summary.manifest.id) {
     return "  this checkpoint has the best evaluation of the run; eval and predict use it\n";
   }
-  return str("  checkpoint ", best,
-             " has the best evaluation of the run; eval and predict use it (",
+  return str("  checkpoint ", best, " has the best evaluation of the run; ",
+             summary.best_damage ? "eval and predict can't use it: it is damaged ("
+                                 : "eval and predict use it (",
              checkpoint::sibling_manifest_path(summary.manifest_path, best), ")\n");
 }
 
@@ -267,6 +268,7 @@ std::string summary_json(const Summary& summary, const std::vector<TopRows>& top
   if (const ViewId best = manifest.best; best != ViewId{}) {
     json["best"] = {{"term", best.term},
                     {"n", best.n},
+                    {"verified", !summary.best_damage},
                     {"manifest", checkpoint::sibling_manifest_path(summary.manifest_path, best)}};
   }
   for (const ViewId id : summary.bases)
@@ -303,6 +305,12 @@ Result<void> inspect(const std::string& path, const InspectOptions& options, std
   out << (options.json ? summary_json(summary, top) : summary_text(summary) + top_text(top))
       << std::flush;
   if (!out) return Error{ErrorCode::kIo, "the result could not be written"};
+  if (summary.best_damage) {
+    Error damage = *summary.best_damage;
+    damage.hint = str("eval and predict use the newest checkpoint, ", summary.manifest.id,
+                      ", instead; restore the damaged one from a backup");
+    return std::move(damage).with_context("the best checkpoint, ", summary.manifest.best);
+  }
   return {};
 }
 

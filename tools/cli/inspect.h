@@ -1,5 +1,5 @@
 // `downpour inspect`: shows the contents of a saved model. It reads, and so verifies, every byte of
-// the newest checkpoint.
+// the newest checkpoint, and of the one that eval and predict use.
 #pragma once
 
 #include <ostream>
@@ -22,7 +22,8 @@ struct InspectOptions {
 /// checkpoint, 65 if one is damaged.
 int run_inspect(const std::string& path, const InspectOptions& options, std::ostream& out);
 
-/// Prints the same, but returns errors. It prints nothing unless it could read everything.
+/// Prints the same, but returns errors. It prints nothing unless it could read the whole
+/// checkpoint. Damage of another checkpoint that is the best one is an error after the output.
 Result<void> inspect(const std::string& path, const InspectOptions& options, std::ostream& out);
 
 std::string summary_text(const checkpoint::Summary& summary);

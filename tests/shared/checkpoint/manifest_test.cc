@@ -262,7 +262,7 @@ TEST_CASE("the best checkpoint is kept as long as a kept manifest names it", "[c
         std::vector<std::string>{"1-4", "1-5", "manifest-1-4.dpm", "manifest-1-5.dpm"});
 }
 
-TEST_CASE("a damaged or missing best checkpoint is an error, and the newest is not used instead",
+TEST_CASE("instead of a damaged or missing best checkpoint the newest is used, with a reason",
           "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
@@ -270,10 +270,17 @@ TEST_CASE("a damaged or missing best checkpoint is an error, and the newest is n
   Manifest newest = write_checkpoint(storage, folder.path, {1, 2});
   newest.best = {1, 1};
   REQUIRE(publish(storage, folder.path, newest));
+  std::vector<std::string> reasons;
+  CHECK(load_used(storage, folder.path, newest, &reasons).id == ViewId{1, 1});
+  CHECK(reasons.empty());
   flip(manifest_path(folder.path, {1, 1}), 50);
   CHECK(load_best(storage, folder.path, newest).error().code == ErrorCode::kBadData);
+  CHECK(load_used(storage, folder.path, newest, &reasons).id == ViewId{1, 2});
+  REQUIRE(reasons.size() == 1);
+  CHECK(reasons[0].starts_with("the best checkpoint, 1.1, can't be read: "));
   REQUIRE(storage.remove(manifest_path(folder.path, {1, 1})));
   CHECK(load_best(storage, folder.path, newest).error().code == ErrorCode::kNoInput);
+  CHECK(load_used(storage, folder.path, newest, nullptr).id == ViewId{1, 2});
 }
 
 TEST_CASE("damaged checkpoints do not count as kept ones", "[checkpoint]") {

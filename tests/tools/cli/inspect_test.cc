@@ -71,6 +71,20 @@ TEST_CASE("inspect names the checkpoint of the best evaluation", "[tools][inspec
                                          path + ")"));
   REQUIRE(run_inspect(folder.path, {.json = true}, json) == 0);
   CHECK(nlohmann::json::parse(json.str())["best"]["manifest"] == path);
+  CHECK(nlohmann::json::parse(json.str())["best"]["verified"] == true);
+  // Damage of the best checkpoint is found, too.
+  const std::string images =
+      checkpoint::checkpoint_folder(folder.path, {3, 17}) + "/ps-1-0-0000000000000abc.ckpt";
+  const Bytes bytes = *storage.read_file(images, 1 << 20);
+  std::vector<uint8_t> changed(bytes.data(), bytes.data() + bytes.size());
+  changed[changed.size() / 2] ^= 0x10;
+  REQUIRE(storage.write_file_atomic(images, changed));
+  std::ostringstream damaged;
+  const auto inspected = inspect(folder.path, {}, damaged);
+  REQUIRE_FALSE(inspected);
+  CHECK(inspected.error().what.starts_with("the best checkpoint, 3.17: "));
+  CHECK(inspected.error().where.starts_with(images + ":"));
+  CHECK_THAT(damaged.str(), Catch::Contains("eval and predict can't use it: it is damaged"));
   manifest = checkpoint::write_checkpoint(storage, folder.path, {3, 19}, 400);
   manifest.best = {3, 19};
   REQUIRE(checkpoint::publish(storage, folder.path, manifest));
