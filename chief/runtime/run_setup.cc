@@ -11,6 +11,7 @@
 #include "chief/runtime/history.h"
 #include "chief/runtime/history_file.h"
 #include "chief/runtime/warm_start.h"
+#include "chief/runtime/same_meaning.h"
 #include "chief/runtime/weights_file.h"
 #include "shared/base/error_text.h"
 #include "shared/base/sizes.h"
@@ -201,6 +202,8 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
   if (!train && !found.manifest) {
     return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir,
                  "train the job first: downpour train", ""};
+  DP_TRY_VOID(check_vocabularies(was, plan.job)
+                  .context("the run in ", run_dir, " can't continue with this job"));
   }
   return found;
 }

@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "chief/runtime/average_images.h"
+#include "chief/runtime/same_meaning.h"
 #include "chief/runtime/start_weights.h"
+#include "chief/runtime/weights_file.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
@@ -99,6 +101,25 @@ Result<void> check_groups(const checkpoint::Manifest& from, const std::string& r
                  "start from another one");
 }
 
+/// Returns the checkpoint of another run that its predictions use, if its keys, classes and inputs
+/// mean the same as in `job`.
+Result<checkpoint::Manifest> load_other(Storage& storage, const std::string& run, const Job& job,
+                                        std::vector<std::string>* notes) {
+  DP_TRY(const checkpoint::Manifest newest, checkpoint::load_newest(storage, run, notes));
+  DP_TRY(const Job was, job_from_toml(newest.job, run));
+  DP_TRY_VOID(check_meaning(was, job));
+  return checkpoint::load_used(storage, run, newest, notes);
+}
+
+/// Checks that a file of arrays does not come from a run whose keys, classes or inputs mean
+/// something else.
+Result<void> check_file(const std::string& path, const Job& job) {
+  DP_TRY(const WeightsFile file, WeightsFile::open(path));
+  if (file.job().empty()) return {};
+  DP_TRY(const Job was, job_from_toml(file.job(), path));
+  return check_meaning(was, job);
+}
+
 /// Removes the files of an earlier attempt. A run that has begun is never cleared.
 Result<void> clear(Storage& storage, const std::string& run_dir) {
   DP_TRY_VOID(storage.remove(checkpoint::manifest_path(run_dir, kWarmStartCheckpoint)));
@@ -156,9 +177,10 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
                                              const WarmStart& to,
                                              const std::vector<TableSpec>& tables,
                                              uint32_t partitions, std::vector<std::string>* notes) {
+  DP_TRY(const Job job, job_from_toml(to.job, to.run_dir));
   checkpoint::Manifest manifest;
   if (from.file.empty()) {
-    DP_TRY(manifest, checkpoint::load_newest(storage, from.run, notes));
+    DP_TRY(manifest, load_other(storage, from.run, job, notes));
     DP_TRY_VOID(check_warm_start(manifest, tables, partitions, from.slots));
     DP_TRY_VOID(check_groups(manifest, from.run, tables));
   }
@@ -170,7 +192,7 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
   if (from.file.empty()) {
     DP_TRY(manifest.images, copy_images(storage, from, manifest, tables, std::move(writer)));
   } else {
-    DP_TRY(const Job job, job_from_toml(to.job, to.run_dir));
+    DP_TRY_VOID(check_file(from.file, job));
     DP_TRY(const StartWeights start, StartWeights::read(from.file, job, tables, partitions));
     DP_TRY(manifest.images, start.write(std::move(writer)));
     manifest.rows = start.rows();
@@ -198,6 +220,7 @@ Result<void> check_warm_start(Storage& storage, const Job& job, const std::strin
                               const std::vector<TableSpec>& tables) {
   const WarmStartSpec& from = job.train.warm_start;
   if (!from.file.empty()) {
+    DP_TRY_VOID(check_file(from.file, job));
     DP_TRY_VOID(StartWeights::read(from.file, job, tables, job.partitions));
     return {};
   }
@@ -208,7 +231,7 @@ Result<void> check_warm_start(Storage& storage, const Job& job, const std::strin
                  "set run_dir to another folder, or leave --fresh out to continue the run"};
   }
   std::vector<std::string> notes;
-  DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_newest(storage, from.run, &notes));
+  DP_TRY(const checkpoint::Manifest manifest, load_other(storage, from.run, job, &notes));
   DP_TRY_VOID(check_warm_start(manifest, tables, job.partitions, from.slots));
   return check_groups(manifest, from.run, tables);
 }

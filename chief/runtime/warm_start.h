@@ -1,4 +1,4 @@
-// Warm start: makes the first checkpoint of a new run from the newest one of another run, or from a
+// Warm start: makes the first checkpoint of a new run from the model of another run, or from a
 // file of arrays.
 #pragma once
 
@@ -23,11 +23,11 @@ Result<void> check_warm_start(const checkpoint::Manifest& from,
                               const std::vector<TableSpec>& tables, uint32_t partitions,
                               bool slots);
 
-/// Copies variables (and slots) of the newest whole checkpoint of `from.run`, or the variables of
-/// the arrays in `from.file` (start_weights.h), into `to.run_dir`. Publishes them as
-/// kWarmStartCheckpoint of the run `to.run`, with epoch 0, version 0 and no watermarks. The other
-/// run is not needed afterwards. Files of an earlier attempt are replaced. `notes` names newer
-/// checkpoints that are not whole, or variables that a file does not have.
+/// Copies variables (and slots) of the checkpoint of `from.run` that predictions use (load_used()),
+/// or the variables of the arrays in `from.file` (start_weights.h), into `to.run_dir`. Publishes
+/// them as kWarmStartCheckpoint of the run `to.run`, with epoch 0, version 0 and no watermarks. The
+/// other run is not needed afterwards. Files of an earlier attempt are replaced. `notes` names
+/// newer checkpoints that are not whole, or variables that a file does not have.
 struct WarmStart {
   std::string run_dir;
   uint64_t run = 0;

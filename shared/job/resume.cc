@@ -30,7 +30,8 @@ constexpr Rule kRules[] = {
     // A run that met a bad record may resume with "skip": no batch after that record was applied.
     {"data.bad_records", Frozen::kNever},
     {"data.bad_records_max", Frozen::kNever},
-    {"*.classes", Frozen::kForRun},  // they give the columns of an output their meaning
+    {"*.classes", Frozen::kForRun},   // they give the columns of an output their meaning
+    {"*.positive", Frozen::kForRun},  // they decide which records are positive
     {"data.*", Frozen::kInEpoch},
     {"model.preset", Frozen::kNever},
     {"model.outputs[].metrics", Frozen::kNever},

@@ -1,0 +1,145 @@
+// A warm start takes the model that eval uses, and refuses a job in which it means something else.
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// Settings of a run that changes nothing: the loss of its evaluation is that of the start.
+const std::vector<std::string> kFrozen = {"train.warm_start.slots=false", "optimizer.type=sgd",
+                                          "optimizer.learning_rate=1e-12"};
+
+struct Folder {
+  Folder() { fs::current_path(dir.path()); }
+  Ended program(const std::vector<std::string>& arguments) const {
+    return Program("downpour", arguments, dir.path()).wait(120);
+  }
+  Ended train(const std::string& source, std::vector<std::string> more,
+              const std::vector<std::string>& settings) const {
+    more.insert(more.begin(), {"train", source, "--log-format", "json", "--quiet"});
+    for (const std::string& setting : settings) more.insert(more.end(), {"--set", setting});
+    return program(more);
+  }
+  double loss_of(const Ended& ended) const {
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    return Json::parse(ended.out)["evaluations"].back()["outputs"].items().begin().value()["loss"];
+  }
+  double eval(const std::string& run, const std::string& data) const {
+    return loss_of(program({"eval", run, "--data", data, "--log-format", "json", "--quiet"}));
+  }
+  void check_refused(const Ended& ended, const std::string& what) const {
+    INFO(ended.err);
+    CHECK(ended.status == 78);
+    CHECK(ended.err.find("DP-2110") != std::string::npos);
+    CHECK(ended.err.find(what) != std::string::npos);
+  }
+  /// Makes a table of colors; `order` is that of its columns.
+  void write_table(const std::string& name, bool swapped) const {
+    std::string text = swapped ? "color,b,a,y\n" : "a,b,color,y\n";
+    const char* const colors[] = {"red", "green", "blue"};
+    for (int i = 0; i < 900; ++i) {
+      const std::string a = std::to_string(i % 17), b = std::to_string(i % 5 * 10);
+      const std::string color = colors[i % 3], y = i % 17 + 2 * (i % 3) > 9 ? "yes" : "no";
+      text += swapped ? color + "," + b + "," + a + "," + y + "\n"
+                      : a + "," + b + "," + color + "," + y + "\n";
+    }
+    dir.write(name, text);
+  }
+  void write_job(const std::string& name, const std::string& vocabulary, const std::string& classes,
+                 const std::string& more = "") const {
+    dir.write(name,
+              "[data]\nsource = \"table.csv\"\nformat = \"csv\"\nheader = true\n"
+              "fields.color = { type = \"string\", transform = [{ op = \"vocabulary\", " +
+                  vocabulary + ", unknown = \"hash\", buckets = 4 }] }\n" +
+                  "fields.y = { type = \"string\", classes = [" + classes + "] }\n" +
+                  "[model]\npreset = \"logistic_regression\"\ninputs = [\"color\"]\n" +
+                  "target = \"y\"\n[train]\nepochs = 3\nbatch_size = 30\n" + more);
+  }
+
+  ScratchDir dir;
+};
+
+const std::string kFile = "file = \"words.txt\"", kClasses = "\"no\", \"yes\"";
+
+TEST_CASE("a warm start begins with the best epoch, as eval does", "[integration]") {
+  const Folder folder;
+  REQUIRE(folder.program({"synth", "few.tsv", "--rows", "3000", "--ids", "10000"}).status == 0);
+  REQUIRE(folder.program({"synth", "test.tsv", "--rows", "1000", "--ids", "10000", "--stream", "1"})
+              .status == 0);
+  const Ended first = folder.train("few.tsv", {"--epochs", "4"}, {});
+  REQUIRE(first.status == 0);
+  REQUIRE(Json::parse(first.out)["best_epoch"] < 4);
+  std::vector<std::string> settings = kFrozen;
+  settings.insert(settings.end(), {"run_dir=second", "train.warm_start.run=runs/few"});
+  const Ended second = folder.train("few.tsv", {"--epochs", "1"}, settings);
+  INFO(second.err);
+  REQUIRE(second.status == 0);
+  CHECK(folder.eval("second", "test.tsv") ==
+        Approx(folder.eval("runs/few", "test.tsv")).epsilon(1e-5));
+}
+
+TEST_CASE("a changed vocabulary is refused at a warm start and at a resume, but it may grow",
+          "[integration]") {
+  const Folder folder;
+  folder.write_table("table.csv", false);
+  folder.dir.write("words.txt", "red\ngreen\nblue\n");
+  folder.write_job("job.toml", kFile, kClasses);
+  const std::string start = "warm_start = { run = \"runs/job\" }\n";
+  folder.write_job("next.toml", kFile, kClasses, start);
+  REQUIRE(folder.train("job.toml", {}, {}).status == 0);
+  folder.dir.write("words.txt", "blue\nred\ngreen\nblack\n");
+  const std::string changed = "the vocabulary of `color` has changed: its first 3 words";
+  folder.check_refused(folder.train("job.toml", {"--epochs", "4"}, {}), changed);
+  folder.check_refused(folder.train("job.toml", {}, {}), changed);
+  folder.check_refused(folder.train("next.toml", {}, {}), changed);
+  CHECK_FALSE(fs::exists("runs/next/run"));
+  folder.dir.write("words.txt", "red\ngreen\nblue\nblack\n");
+  CHECK(folder.train("next.toml", {}, {}).status == 0);
+  CHECK(folder.train("job.toml", {"--epochs", "4"}, {}).status == 0);
+}
+
+TEST_CASE("a warm start refuses classes in another order", "[integration]") {
+  const Folder folder;
+  folder.write_table("table.csv", false);
+  folder.write_job("job.toml", "words = [\"red\", \"green\", \"blue\"]", kClasses);
+  REQUIRE(folder.train("job.toml", {}, {}).status == 0);
+  folder.write_job("next.toml", "words = [\"red\", \"green\", \"blue\"]", "\"yes\", \"no\"",
+                   "warm_start = { run = \"runs/job\" }\n");
+  folder.check_refused(folder.train("next.toml", {}, {}), "`data.fields.y.classes` is [");
+  // The same holds for the arrays of the run.
+  REQUIRE(folder.program({"export", "runs/job", "--out", "w.npz"}).status == 0);
+  folder.check_refused(
+      folder.train("next.toml", {}, {"train.warm_start.run=\"\"", "train.warm_start.file=w.npz"}),
+      "`data.fields.y.classes` is [");
+}
+
+TEST_CASE("a warm start from a file with other columns needs the inputs in the old order",
+          "[integration]") {
+  const Folder folder;
+  folder.write_table("table.csv", false);
+  folder.write_table("other.csv", true);
+  const std::vector<std::string> model = {"model.preset=logistic_regression", "eval.holdout=0"};
+  REQUIRE(folder.train("table.csv", {"--epochs", "3"}, model).status == 0);
+  std::vector<std::string> settings = kFrozen;
+  settings.insert(settings.end(), model.begin(), model.end());
+  settings.insert(settings.end(), {"run_dir=next", "train.warm_start.run=runs/table"});
+  folder.check_refused(folder.train("other.csv", {"--epochs", "1"}, settings),
+                       "`inputs` of layer `linear` is [a, b] in the other run, but [b, a]");
+  settings.push_back("model.inputs=[\"a_id\", \"b_id\", \"color\", \"a\", \"b\"]");
+  const Ended next = folder.train("other.csv", {"--epochs", "1"}, settings);
+  INFO(next.err);
+  REQUIRE(next.status == 0);
+  CHECK(folder.eval("next", "other.csv") ==
+        Approx(folder.eval("runs/table", "table.csv")).epsilon(1e-5));
+}
+
+}  // namespace
+}  // namespace downpour::testing
