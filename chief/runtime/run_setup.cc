@@ -242,6 +242,22 @@ Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOpt
                                             .created_unix_s = begun.run.created_unix_s},
                                            plan.tables, plan.job.partitions, &notes)
                                .context("warm start from ", warm.source()));
+/// Returns a note if a step of a synchronous job has another number of records than before, because
+/// the replicas follow the number of workers.
+std::string step_note(const checkpoint::Manifest& manifest, const Job& job) {
+  const auto was = job_from_toml(manifest.job, job.run_dir);
+  if (!was || !was->train.replicas || !job.train.replicas || manifest.epochs.empty()) return {};
+  const uint64_t before = *was->train.replicas, now = *job.train.replicas;
+  if (before == now || was->train.sync_every || job.train.sync_every) return {};
+  const uint64_t records_before = before * was->train.batch_size,
+                 records_now = now * job.train.batch_size;
+  if (records_before == records_now) return {};
+  return str("the steps of the next epochs have ", records_now, " records instead of ",
+             records_before, ", because the number of replicas was ", before, " and is ", now,
+             " now; train.replicas = ", before, " or train.global_batch_size = ", records_before,
+             " keeps them");
+}
+
   }
   DP_TRY_VOID(checkpoint::write_run(storage, run_dir, begun.run));
   return begun;
@@ -364,3 +380,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
 }
 
 }  // namespace downpour::chief
+  if (train && found.manifest) {
+    if (std::string note = step_note(*found.manifest, plan.job); !note.empty())
+      said.push_back(std::move(note));
+  }

@@ -160,10 +160,16 @@ Error frozen_error(std::span<const FrozenDifference> differences, const std::str
     what += str("; and ", differences.size() - kShownMax, " more");
   const bool epoch = std::none_of(differences.begin(), differences.end(),
                                   [](const FrozenDifference& one) { return one.for_the_run; });
+  // Without a value in the job it follows the number of workers, so there is nothing to restore.
+  const auto replicas = std::ranges::find(differences, "train.replicas", &FrozenDifference::key);
+  const std::string set = replicas == differences.end() || replicas->was == "(none)"
+                              ? ""
+                              : str("set train.replicas = ", replicas->was,
+                                    ", which follows the number of workers otherwise: ");
   return Error{
       ErrorCode::kConfig, str("the run in this folder can't continue with this job: ", what),
       run_dir,
-      str("restore ", differences.size() == 1 ? "it" : "them",
+      str(set, "restore ", differences.size() == 1 ? "it" : "them",
           epoch ? ", or start a new epoch with it (--epochs N, after the current one has finished)"
                 : "",
           ", choose another run_dir, or start a new run with --fresh"),

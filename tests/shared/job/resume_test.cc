@@ -90,6 +90,18 @@ TEST_CASE("the error names the key, both values and the possible actions", "[job
   CHECK(exit_code(error.code) == 78);
 }
 
+TEST_CASE("a number of replicas that follows the workers is to be set, not restored",
+          "[job][resume]") {
+  Job saved = test::completed(kText);
+  saved.train.replicas = 2;
+  Job now = saved;
+  now.train.replicas = 3;
+  const Error error = frozen_error(frozen_differences(saved, now, true), "/runs/x");
+  INFO(error.hint);
+  CHECK(error.hint.starts_with(
+      "set train.replicas = 2, which follows the number of workers otherwise: "));
+}
+
 /// The visitor of keys.h that collects the names of all keys, each list with one entry.
 class KeyCollector {
  public:
