@@ -371,7 +371,8 @@ void visit_eval(V& v, T& t) {
   if (V::kReads || t.unknown_labels != "error")
     v.choice("unknown_labels", t.unknown_labels, {"error", "skip"}, {});
   if (V::kReads || t.raw_predictions) v.flag("raw_predictions", t.raw_predictions);
-  if (V::kReads || t.early_stop.patience > 0) {
+  // The metric also counts without a patience: for keep_best.
+  if (V::kReads || t.early_stop.patience > 0 || t.early_stop.metric != EarlyStopSpec{}.metric) {
     v.table("early_stop", [&](auto& inner) {
       inner.number("patience", t.early_stop.patience, 0, 1000);
       inner.text("metric", t.early_stop.metric);

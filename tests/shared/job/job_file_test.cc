@@ -112,6 +112,9 @@ TEST_CASE(
   const auto again = job_from_toml(job_to_toml(job), job.base_dir);
   REQUIRE(again);
   CHECK(*again == job);
+  Job kept = job;  // the metric also decides for keep_best alone
+  kept.eval.early_stop = {.metric = "auc"};
+  CHECK(job_from_toml(job_to_toml(kept), job.base_dir)->eval.early_stop == kept.eval.early_stop);
   Job other = job;
   other.clip = {};
   other.eval.early_stop = {};
