@@ -64,6 +64,8 @@ struct Evaluation {
   std::vector<OutputMetrics> slices;
   std::vector<RankingMetrics> slice_rankings;
   bool groups_dropped = false;  // too many records for gauc and ndcg (kGroupRecordsMax)
+  uint64_t data = 0;            // hash of the evaluation data; 0: not known
+  bool trained_on = false;      // earlier epochs of the run have trained on some of its records
   int64_t wall_ns = 0;
 };
 
@@ -74,6 +76,13 @@ struct QuarantinedBatch {
   std::string why;    // the failure; empty: decided before this chief started
 };
 
+/// A checkpoint that holds exactly the variables of an evaluation.
+struct KeptModel {
+  ViewId checkpoint;    // {0, 0}: none
+  uint32_t epochs = 0;  // trained epochs, as Evaluation::epochs_trained
+  bool operator==(const KeptModel&) const = default;
+};
+
 /// The state from which a job resumes, as the newest manifest holds it.
 struct ResumeState {
   ViewId checkpoint;
@@ -81,8 +90,9 @@ struct ResumeState {
   std::vector<std::vector<wire::ImageRef>>
       images;  // by partition: a whole image, then those that build on it
   std::vector<ViewId> ownership_generations;  // by partition, as in the manifest; empty: not known
-  ViewId given;  // highest number assigned when it was written; {0, 0}: not known
-  ViewId best;   // checkpoint of the best evaluation; {0, 0}: none
+  ViewId given;                 // highest number assigned when it was written; {0, 0}: not known
+  KeptModel best;               // as in the manifest
+  std::vector<KeptModel> kept;  // models among which the best one is chosen, `best` included
   uint32_t sealed_epochs = 0;
   std::vector<EpochAccount> epochs;  // epochs of earlier starts, for the summary
   std::vector<Evaluation> evaluations;
@@ -100,7 +110,9 @@ struct ChiefConfig {
   uint32_t term = 1;
   std::string build;  // version of this build; members must have the same
   uint64_t plan_hash = 0;
-  bool new_plan = false;  // the run, or its newest checkpoint, has another plan
+  uint64_t eval_data = 0;        // hash of what evaluations read
+  bool eval_trained_on = false;  // as Evaluation::trained_on
+  bool new_plan = false;         // the run, or its newest checkpoint, has another plan
   uint32_t partition_bits = 8;
   std::vector<plan::FileInfo> train_files, eval_files;
   uint64_t shard_bytes = 64 * kMiB;
@@ -310,8 +322,8 @@ struct JobSummary {
   ViewId checkpoint;     // newest published one; {0, 0}: none
   std::string checkpoint_folder;
   bool stopped_early = false;  // the evaluation loss stopped improving
-  uint32_t best_epochs = 0;    // epochs trained at the lowest evaluation loss; 0: not known
-  ViewId best_checkpoint;      // holds the variables of that time; {0, 0}: was not kept
+  uint32_t best_epochs = 0;  // epochs of the best evaluation; of `best_checkpoint` if there is one
+  ViewId best_checkpoint;    // eval and predict use it; {0, 0}: they use the newest one
 };
 
 /// The job has ended. No effect follows.

@@ -238,7 +238,7 @@ Result<ResumeState> ChiefNode::find_older(ViewId below) {
                    options_.run_dir};
     }
     if (fits_plan(manifest, plan_hash_, term_ == 0 ? nullptr : &job, options_.run_dir)) {
-      return resume_from(options_.run_dir, manifest, job);
+      return resume_from(storage_, options_.run_dir, manifest, job);
     }
     below = manifest.id;  // it holds a part of an epoch of another plan, or of another mode
   }

@@ -85,6 +85,8 @@ Json to_json(const Evaluation& evaluation) {
               {"epochs_trained", evaluation.epochs_trained},
               {"records", evaluation.counts.applied},
               {"wall_ns", evaluation.wall_ns},
+              {"data", evaluation.data},
+              {"trained_on", evaluation.trained_on},
               {"outputs", Json::array()}};
   for (size_t o = 0; o < evaluation.outputs.size(); ++o) {
     Json output = {{"sums", to_json(evaluation.outputs[o].sums)},
@@ -108,6 +110,8 @@ Evaluation evaluation_from(const Json& j, const std::vector<OutputSpec>& outputs
   Evaluation evaluation{.id = j.value("id", 0U), .epochs_trained = j.value("epochs_trained", 0U)};
   evaluation.counts.applied = j.value("records", uint64_t{0});
   evaluation.wall_ns = j.value("wall_ns", int64_t{0});
+  evaluation.data = j.value("data", uint64_t{0});
+  evaluation.trained_on = j.value("trained_on", false);
   for (const Json& output : j.at("outputs")) {
     OutputMetrics metrics;
     metrics.sums = sums_from(output.at("sums"), outputs, evaluation.outputs.size());

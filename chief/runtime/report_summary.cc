@@ -113,6 +113,12 @@ std::string no_record(const Evaluation& evaluation) {
              "), so nothing is known about other data");
 }
 
+/// Returns true if no evaluation is better than that of the best checkpoint. A better epoch may not
+/// be kept, for example because the rule has changed since.
+bool is_lowest(const Job& job, const JobSummary& s) {
+  return best_epochs(job, s.evaluations) == s.best_epochs;
+}
+
 /// Prints what the training has reached: the metrics of the model that eval and predict use, why
 /// training ended before its last epoch, and whether the model is worse than a constant or a linear
 /// model.
@@ -124,7 +130,9 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
     const bool best = s.best_checkpoint != ViewId{} && s.best_epochs == kept->epochs_trained;
     page.line("", str("on ", kept->counts.applied, " records of the evaluation data, after ",
                       epoch_text(kept->epochs_trained, s.epochs.size()),
-                      best ? str(", which has ", best_text(job)) : ""));
+                      !best               ? ""
+                      : is_lowest(job, s) ? str(", which has ", best_text(job))
+                                          : ", the best of the kept epochs"));
     if (best && s.best_epochs != s.epochs.size())
       page.line("", str("eval and predict use its checkpoint, ", s.best_checkpoint));
   } else if (!s.epochs.empty()) {
@@ -137,6 +145,11 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
               kBold);
   }
   if (kept == nullptr && !s.evaluations.empty()) page.row(no_record(s.evaluations.back()), kYellow);
+  if (kept != nullptr && kept->trained_on)
+    page.row(
+        "warning: earlier epochs of this run have trained on some of the evaluation data, because "
+        "eval.holdout was lower, so these metrics are better than those on other data",
+        kYellow);
   constexpr uint64_t kFewRecords = 100;
   if (kept != nullptr && kept->counts.applied < kFewRecords)
     page.row(str("warning: the evaluation data have only ", kept->counts.applied,
@@ -156,8 +169,8 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
       page.line("", text);
   }
   if (s.stopped_early) {
-    page.line("", str("stopped after epoch ", s.epochs.size(), ": the evaluation loss has not ",
-                      "improved for ", job.eval.early_stop.patience, " epochs",
+    page.line("", str("stopped after epoch ", s.epochs.size(), ": ", judged_text(job),
+                      " has not improved for ", job.eval.early_stop.patience, " epochs",
                       plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "",
                       " (eval.early_stop.patience)"));
   }

@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "chief/core/cluster/admission.h"
+#include "chief/core/run/selection.h"
 #include "chief/runtime/history.h"
 #include "chief/runtime/history_file.h"
-#include "chief/runtime/warm_start.h"
 #include "chief/runtime/same_meaning.h"
+#include "chief/runtime/warm_start.h"
 #include "chief/runtime/weights_file.h"
 #include "shared/base/error_text.h"
 #include "shared/base/sizes.h"
@@ -70,18 +71,51 @@ Result<void> check_no_links(Storage& storage, const std::string& run_dir) {
 
 }  // namespace
 
-ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest,
-                        const Job& job) {
+bool has_ended(const Job& job, const checkpoint::Manifest& manifest) {
+  if (manifest.sealed_epochs >= job.train.epochs) return true;
+  std::vector<EpochAccount> epochs;
+  std::vector<Evaluation> evaluations;
+  from_records(manifest.epochs, job.model.outputs, epochs, evaluations);
+  return !evaluations.empty() && evaluations.back().epochs_trained == manifest.sealed_epochs &&
+         stops_early(job, evaluations);
+}
+
+namespace {
+
+/// Returns the models of the run up to `newest` that were the best one when they were saved, and
+/// `newest` itself if it was saved at the end of a job, in the order of their epochs.
+std::vector<KeptModel> kept_models(Storage& storage, const std::string& run_dir,
+                                   const checkpoint::Manifest& newest, bool at_end) {
+  std::vector<KeptModel> kept;
+  checkpoint::Manifest manifest = newest;
+  for (;;) {
+    const bool ends = at_end && manifest.id == newest.id;
+    if (manifest.run == newest.run && (manifest.best == manifest.id || ends))
+      kept.push_back({manifest.id, uint32_t(manifest.epochs.size())});
+    auto older = checkpoint::load_latest(storage, run_dir, nullptr, 0, manifest.id);
+    if (!older) break;
+    manifest = std::move(*older);
+  }
+  std::ranges::stable_sort(kept, {}, &KeptModel::epochs);
+  return kept;
+}
+
+}  // namespace
+
+ResumeState resume_from(Storage& storage, const std::string& run_dir,
+                        const checkpoint::Manifest& manifest, const Job& job) {
   ResumeState resume;
   resume.checkpoint = manifest.id;
   resume.folder = checkpoint::checkpoint_folder(run_dir, manifest.id);
   resume.images = checkpoint::chains_of(manifest);
   resume.ownership_generations = manifest.ownership_generations;
   resume.given = manifest.given;
-  resume.best = manifest.best;
   resume.sealed_epochs = manifest.sealed_epochs;
   from_records(manifest.epochs, job.model.outputs, resume.epochs, resume.evaluations);
   const auto was = job_from_toml(manifest.job, run_dir);
+  resume.kept = kept_models(storage, run_dir, manifest, was && has_ended(*was, manifest));
+  const auto best = std::ranges::find(resume.kept, manifest.best, &KeptModel::checkpoint);
+  if (best != resume.kept.end()) resume.best = *best;
   const bool same_slices = was && was->eval.slices == job.eval.slices;
   for (Evaluation& evaluation : resume.evaluations) {
     if (same_slices) break;
@@ -166,8 +200,10 @@ Result<void> check_continues(const FoundRun& found, const RunPlan& plan) {
   DP_TRY(const Job was,
          job_from_toml(manifest != nullptr ? manifest->job : found.run.job, run_dir));
   const uint32_t epochs_sealed = manifest != nullptr ? manifest->sealed_epochs : 0;
-  const bool sealed = manifest != nullptr && epochs_sealed >= was.train.epochs;
+  const bool sealed = manifest != nullptr && has_ended(was, *manifest);
   const bool epoch_open = !(sealed && plan.job.train.epochs > epochs_sealed);
+  DP_TRY_VOID(check_vocabularies(was, plan.job)
+                  .context("the run in ", run_dir, " can't continue with this job"));
   const auto differences = frozen_differences(was, plan.job, epoch_open);
   if (!differences.empty()) return frozen_error(differences, run_dir);
   const uint64_t plan_hash = manifest != nullptr ? manifest->plan_hash : found.run.plan_hash;
@@ -202,10 +238,24 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
   if (!train && !found.manifest) {
     return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir,
                  "train the job first: downpour train", ""};
-  DP_TRY_VOID(check_vocabularies(was, plan.job)
-                  .context("the run in ", run_dir, " can't continue with this job"));
   }
   return found;
+}
+
+/// Returns a note if a step of a synchronous job has another number of records than before, because
+/// the replicas follow the number of workers.
+std::string step_note(const checkpoint::Manifest& manifest, const Job& job) {
+  const auto was = job_from_toml(manifest.job, job.run_dir);
+  if (!was || !was->train.replicas || !job.train.replicas || manifest.epochs.empty()) return {};
+  const uint64_t before = *was->train.replicas, now = *job.train.replicas;
+  if (before == now || was->train.sync_every || job.train.sync_every) return {};
+  const uint64_t records_before = before * was->train.batch_size,
+                 records_now = now * job.train.batch_size;
+  if (records_before == records_now) return {};
+  return str("the steps of the next epochs have ", records_now, " records instead of ",
+             records_before, ", because the number of replicas was ", before, " and is ", now,
+             " now; train.replicas = ", before, " or train.global_batch_size = ", records_before,
+             " keeps them");
 }
 
 /// Takes a term of an existing run. Between find_run() and this call, a chief that hangs may have
@@ -242,22 +292,6 @@ Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOpt
                                             .created_unix_s = begun.run.created_unix_s},
                                            plan.tables, plan.job.partitions, &notes)
                                .context("warm start from ", warm.source()));
-/// Returns a note if a step of a synchronous job has another number of records than before, because
-/// the replicas follow the number of workers.
-std::string step_note(const checkpoint::Manifest& manifest, const Job& job) {
-  const auto was = job_from_toml(manifest.job, job.run_dir);
-  if (!was || !was->train.replicas || !job.train.replicas || manifest.epochs.empty()) return {};
-  const uint64_t before = *was->train.replicas, now = *job.train.replicas;
-  if (before == now || was->train.sync_every || job.train.sync_every) return {};
-  const uint64_t records_before = before * was->train.batch_size,
-                 records_now = now * job.train.batch_size;
-  if (records_before == records_now) return {};
-  return str("the steps of the next epochs have ", records_now, " records instead of ",
-             records_before, ", because the number of replicas was ", before, " and is ", now,
-             " now; train.replicas = ", before, " or train.global_batch_size = ", records_before,
-             " keeps them");
-}
-
   }
   DP_TRY_VOID(checkpoint::write_run(storage, run_dir, begun.run));
   return begun;
@@ -291,6 +325,26 @@ Result<void> check_welcome(const ChiefConfig& config) {
   return {};
 }
 
+/// Returns a hash of what evaluations read. Held-out records follow the training data, which may
+/// grow from epoch to epoch.
+uint64_t eval_hash(const RunPlan& plan) {
+  plan::PlanHash hash;
+  hash.add("holdout", std::bit_cast<uint64_t>(double(plan.job.eval.holdout)));
+  for (const plan::FileInfo& file : plan.eval_files)
+    hash.add("bytes", file.bytes).add("file", file.fingerprint);
+  return hash.value();
+}
+
+/// Returns true if earlier epochs of the run have trained on records that are held out now.
+bool trained_on_holdout(const checkpoint::Manifest& manifest, const ResumeState& resume,
+                        const Job& job) {
+  if (job.eval.holdout == 0 || !job.eval.source.empty() || manifest.epochs.empty()) return false;
+  const auto was = job_from_toml(manifest.job, job.run_dir);
+  if (!was || was->data.source != job.data.source) return false;
+  return job.eval.holdout > was->eval.holdout ||
+         (!resume.evaluations.empty() && resume.evaluations.back().trained_on);
+}
+
 /// Returns the configuration that follows from the plan and the options, without the run.
 ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
   const std::string& run_dir = plan.job.run_dir;
@@ -303,6 +357,7 @@ ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
   config.partition_bits = uint32_t(std::countr_zero(plan.job.partitions));
   config.train_files = plan.train_files;
   config.eval_files = plan.eval_files;
+  config.eval_data = eval_hash(plan);
   config.shard_bytes = plan.shard_bytes;
   config.streams = plan.streams;
   config.joining = data::joining_of(plan.job.data, plan.train_files, plan.job.train.shares());
@@ -328,7 +383,7 @@ bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const J
                const std::string& run_dir) {
   const auto was = job_from_toml(manifest.job, run_dir);
   // Then the images hold no batch of another epoch, and the next epochs may have another plan.
-  if (was && manifest.sealed_epochs >= was->train.epochs) return true;
+  if (was && has_ended(*was, manifest)) return true;
   if (manifest.plan_hash != plan_hash) return false;
   return job == nullptr || (was && frozen_differences(*was, *job, /*epoch_open=*/true).empty());
 }
@@ -366,10 +421,17 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   }
   config.new_plan = found.run.plan_hash != plan.plan_hash ||
                     (found.manifest && found.manifest->plan_hash != plan.plan_hash);
-  if (found.manifest) config.resume = resume_from(run_dir, *found.manifest, plan.job);
+  if (found.manifest) config.resume = resume_from(storage, run_dir, *found.manifest, plan.job);
+  if (train && config.resume) {
+    config.eval_trained_on = trained_on_holdout(*found.manifest, *config.resume, plan.job);
+  }
   if (!train && config.resume) {  // the results of training are not those of this pass
     config.resume->epochs.clear();
     config.resume->evaluations.clear();
+  }
+  if (train && found.manifest) {
+    if (std::string note = step_note(*found.manifest, plan.job); !note.empty())
+      said.push_back(std::move(note));
   }
   if (train) tidy_up(storage, plan, found.run, said);
   if (notes != nullptr) {
@@ -380,7 +442,3 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
 }
 
 }  // namespace downpour::chief
-  if (train && found.manifest) {
-    if (std::string note = step_note(*found.manifest, plan.job); !note.empty())
-      said.push_back(std::move(note));
-  }

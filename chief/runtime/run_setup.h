@@ -58,17 +58,21 @@ Result<uint64_t> hash_of(const RunPlan& plan);
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                              std::vector<std::string>* notes = nullptr);
 
-/// Returns true if a chief with this plan may restore that checkpoint, in either case: the
-/// checkpoint seals every epoch of its own job; or it has the same plan hash, and its job differs
-/// from `job` only in keys that may change within an epoch. `job` is null for evaluations and
-/// predictions, which compare only plan hashes.
+/// Returns true if a chief with this plan may restore that checkpoint, in either case: its own job
+/// has ended with it; or it has the same plan hash, and its job differs from `job` only in keys
+/// that may change within an epoch. `job` is null for evaluations and predictions, which compare
+/// only plan hashes.
 bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const Job* job,
                const std::string& run_dir);
 
+/// Returns true if the job that wrote the checkpoint has ended with it: every epoch is sealed, or
+/// the job stops early after the sealed ones.
+bool has_ended(const Job& job, const checkpoint::Manifest& manifest);
+
 /// Returns the state for resuming `job` from that checkpoint of the run. If the job has other
 /// slices than before, the earlier evaluations lose theirs.
-ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest,
-                        const Job& job);
+ResumeState resume_from(Storage& storage, const std::string& run_dir,
+                        const checkpoint::Manifest& manifest, const Job& job);
 
 /// Returns the job of a run: from its newest manifest, or else from the file `run`. For eval,
 /// predict and a resumed train.

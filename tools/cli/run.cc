@@ -140,10 +140,12 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
                   config.resume->sealed_epochs,
                   plan.job.train.epochs == kEpochsMax ? "" : str(" of ", plan.job.train.epochs));
   }
-  if (config.resume && config.mode != wire::Purpose::kTrain && config.resume->best != ViewId{}) {
-    info.model =
-        str("checkpoint ", config.resume->checkpoint, ", after epoch ",
-            config.resume->sealed_epochs, ": ", chief::best_text(config.job), " of the run");
+  if (config.resume && config.mode != wire::Purpose::kTrain &&
+      config.resume->best.checkpoint != ViewId{}) {
+    const bool best = config.resume->best.checkpoint == config.resume->checkpoint;
+    info.model = str("checkpoint ", config.resume->checkpoint, ", after epoch ",
+                     config.resume->sealed_epochs, ": ",
+                     best ? str(chief::best_text(config.job), " of the run") : "the newest one");
   }
   return info;
 }

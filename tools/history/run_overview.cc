@@ -46,6 +46,15 @@ double score(const DecidingFigure& figure, double value) {
   return figure.higher_is_better ? -value : value;
 }
 
+/// Returns the trained epochs of the checkpoint that the newest one names as the best; 0 if it
+/// names none, or one that can't be read.
+uint32_t best_epoch(Storage& storage, const std::string& run_dir,
+                    const checkpoint::Manifest& newest) {
+  if (newest.best == ViewId{}) return 0;
+  const auto best = checkpoint::load_best(storage, run_dir, newest);
+  return best ? uint32_t(best->epochs.size()) : 0;
+}
+
 /// Reads a run without a checkpoint.
 Result<void> read_files(Storage& storage, const std::string& run_dir, RunOverview& overview) {
   if (auto job = chief::saved_job(storage, run_dir); job) {
@@ -61,6 +70,8 @@ Result<void> read_files(Storage& storage, const std::string& run_dir, RunOvervie
   if (!recorded) return {};
   DP_TRY(const std::string text, read_text(storage, path));
   DP_TRY(overview.lines, chief::parse_history(text, path));
+  const chief::HistoryLine* const best = overview.best();
+  if (overview.job.eval.keep_best && best != nullptr) overview.kept_epoch = best->epoch;
   overview.state = RunState::kStopped;
   return {};
 }
@@ -104,6 +115,8 @@ DecidingFigure deciding_figure(const Job& job) {
 }
 
 const chief::HistoryLine* RunOverview::best() const {
+  const auto kept = std::ranges::find(lines, kept_epoch, &chief::HistoryLine::epoch);
+  if (kept != lines.end()) return &*kept;
   const DecidingFigure figure = deciding_figure(job);
   const chief::HistoryLine* best = nullptr;
   double lowest = std::numeric_limits<double>::infinity();
@@ -117,13 +130,13 @@ const chief::HistoryLine* RunOverview::best() const {
 }
 
 const chief::HistoryLine* RunOverview::result() const {
-  const chief::HistoryLine* const line = best();
-  return line != nullptr || lines.empty() ? line : &lines.back();
+  if (kept_epoch > 0) return best();
+  return lines.empty() ? nullptr : &lines.back();
 }
 
 bool is_run_folder(const std::string& folder) {
   std::error_code ignored;
-  return fs::exists(checkpoint::run_path(folder), ignored) ||
+  return fs::is_regular_file(checkpoint::run_path(folder), ignored) ||
          (fs::exists(chief::history_path(folder), ignored) &&
           fs::exists(checkpoint::job_path(folder), ignored));
 }
@@ -149,6 +162,7 @@ Result<RunOverview> read_run_overview(Storage& storage, const std::string& folde
     chief::from_records(manifest->epochs, overview.job.model.outputs, epochs, evaluations);
     overview.lines = chief::history_lines(overview.job, epochs, evaluations);
     overview.saved_unix_s = manifest->created_unix_s;
+    overview.kept_epoch = best_epoch(storage, run_dir, *manifest);
     overview.state = is_trained(overview.job, overview.lines, evaluations) ? RunState::kFinished
                                                                            : RunState::kStopped;
   } else {

@@ -37,12 +37,12 @@ struct RunOverview {
   RunState state = RunState::kNoCheckpoint;
   std::vector<chief::HistoryLine> lines;
   int64_t saved_unix_s = 0;  // time of the newest checkpoint; 0: none
+  uint32_t kept_epoch = 0;   // whose checkpoint eval and predict use; 0: the last one
 
-  /// Returns the line of the epoch with the best evaluation, the earliest on a tie; null without
-  /// evaluations.
+  /// Returns the line of `kept_epoch`. If it is 0: of the epoch with the best evaluation, the
+  /// earliest on a tie; null without evaluations.
   const chief::HistoryLine* best() const;
-  /// Returns the line whose figures stand for the run: the best one if the job evaluates, otherwise
-  /// the last one. Null without lines.
+  /// Returns the line of the epoch whose model eval and predict use. Null without lines.
   const chief::HistoryLine* result() const;
 };
 

@@ -111,7 +111,7 @@ std::vector<std::string> row_of(const std::string& title, std::span<const RunOve
   return row;
 }
 
-/// Returns the cell of a run's best epoch, or of its last one if it does not evaluate.
+/// Returns the cell of the epoch that stands for a run.
 std::string figure_cell(const RunOverview& run, chief::Figures chief::HistoryLine::*figures,
                         const std::string& name) {
   const chief::HistoryLine* const line = run.result();
@@ -131,7 +131,7 @@ Rows figure_rows(std::span<const RunOverview> runs) {
       row_of("time", runs, [](const auto& run) { return chief::human_time(total_seconds(run)); }));
   rows.push_back(row_of("shown epoch", runs, [](const auto& run) {
     const chief::HistoryLine* const line = run.result();
-    return line == nullptr ? "-" : str(line->epoch, run.best() == nullptr ? " (last)" : " (best)");
+    return line == nullptr ? "-" : str(line->epoch, run.kept_epoch == 0 ? " (last)" : " (best)");
   }));
   for (const auto& [title, figures] :
        {std::pair{"train ", &chief::HistoryLine::train}, {"eval ", &chief::HistoryLine::eval}}) {

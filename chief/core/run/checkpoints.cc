@@ -5,6 +5,7 @@
 
 #include "chief/core/cluster/placement.h"
 #include "chief/core/cluster/ps_cores.h"
+#include "chief/core/run/selection.h"
 #include "shared/base/defence.h"
 
 namespace downpour::chief {
@@ -29,12 +30,27 @@ Checkpoints::Checkpoints(const ChiefConfig& config, Membership& members, const O
       schedule_(config.job.train.checkpoint.every, config.save_retry_ns) {
   if (!config_.resume) return;
   newest_ = {config_.resume->checkpoint, config_.resume->folder, config_.resume->images};
-  best_ = config_.resume->best;
+  kept_ = config_.resume->kept;
+  published_best_ = config_.resume->best;
+}
+
+void Checkpoints::choose_best() {
+  best_ = {};
+  if (!config_.job.eval.keep_best || !evaluates(config_)) return;
+  for (const KeptModel& model : kept_) {
+    if (is_better(config_.job, history_.evaluations(), model.epochs, best_.epochs)) best_ = model;
+  }
+}
+
+/// Returns true if the partitions hold exactly the variables of an evaluation that is better than
+/// that of the best model.
+bool Checkpoints::holds_better() const {
+  return config_.job.eval.keep_best && history_.at_evaluation() &&
+         is_better(config_.job, history_.evaluations(), history_.epochs_trained(), best_.epochs);
 }
 
 bool Checkpoints::waits_for_best() const {
-  return history_.is_best() && best_epochs_saved_ != history_.epochs_trained() &&
-         best_epochs_lost_ != history_.epochs_trained();
+  return holds_better() && best_epochs_lost_ != history_.epochs_trained();
 }
 
 bool Checkpoints::overdue(const Turn& turn) const {
@@ -47,7 +63,7 @@ void Checkpoints::begin(Turn& turn, uint64_t steps, bool at_rest, uint64_t step)
   const bool partial = history_.partial();
   schedule_.begun(turn.now_ns(), steps);
   saving_partial_epoch_ = partial;
-  saving_best_ = at_rest && history_.is_best();
+  saving_best_ = at_rest && holds_better();
   saving_.begin(turn.now_ns(), config_.term, config_.checkpoint_root, history_.complete(),
                 ownership_.view().owners.size(), base());
   turn.log(turn.event("save")
@@ -138,7 +154,7 @@ SaveResult Checkpoints::publish(Turn& turn) {
                            .bases = {},
                            .ownership_generations = {},
                            .given = ownership_.last_given(),
-                           .best = saving_best_ ? saving_.id : best_,
+                           .best = saving_best_ ? saving_.id : best_.checkpoint,
                            .sealed_epochs = saving_.sealed_epochs,
                            .rows = saving_.rows,
                            .epochs = history_.accounts(),
@@ -162,9 +178,10 @@ SaveResult Checkpoints::on_published(Turn& turn, ViewId checkpoint, const Result
   if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return {};
   if (!result) return {SaveEvent::kFailed, result.error().what};
   if (saving_best_) {
-    best_ = saving_.id;
-    best_epochs_saved_ = history_.epochs_trained();
+    best_ = {saving_.id, history_.epochs_trained()};
+    kept_ = {best_};  // the others may be removed
   }
+  published_best_ = best_;
   const bool builds = std::any_of(saving_.chains.begin(), saving_.chains.end(),
                                   [](const auto& chain) { return chain.size() > 1; });
   newest_ = {saving_.id, saving_.folder, std::move(saving_.chains)};
@@ -250,7 +267,9 @@ void Checkpoints::fall_back_to(Turn& turn, ResumeState& older, const std::string
                   some ? "these partitions are restored from" : "all partitions are restored from",
                   " checkpoint ", older.checkpoint));
   newest_ = {older.checkpoint, std::move(older.folder), std::move(older.images)};
-  best_ = older.best;
+  kept_ = older.kept;
+  published_best_ = older.best;
+  choose_best();
   schedule_.want();  // so that the newest checkpoint is whole again
 }
 

@@ -49,12 +49,15 @@ class Checkpoints {
   Outbox& outbox() { return saving_.outbox; }
   /// Returns the newest published checkpoint; without images if there is none.
   const RestorePoint& newest() const { return newest_; }
-  /// Returns the checkpoint of the variables with the lowest evaluation loss; {0, 0} if there is
-  /// none.
-  ViewId best() const { return best_; }
-  /// Returns true if the partitions now hold the variables with the lowest evaluation loss, and
-  /// this chief has not yet published their checkpoint or failed to publish it. Training must then
-  /// wait for the checkpoint.
+  /// Returns the model that the newest manifest names as the best one.
+  const KeptModel& best() const { return published_best_; }
+  /// Chooses the best model of those that earlier chiefs have kept, by the rule of this job and the
+  /// evaluations of the History. To be called when work begins, and after the History has lost
+  /// evaluations.
+  void choose_best();
+  /// Returns true if the partitions now hold variables with a better evaluation than the best
+  /// model, and this chief has not failed to publish their checkpoint. Training must then wait for
+  /// the checkpoint.
   bool waits_for_best() const;
   /// Returns true if a checkpoint was published after the stop request.
   bool saved_since_stop() const { return saved_since_stop_; }
@@ -115,6 +118,7 @@ class Checkpoints {
   void fall_back_to(Turn& turn, ResumeState& older, const std::string& damage, bool some);
 
  private:
+  bool holds_better() const;
   ViewId base() const;
   Result<void> chain(const std::vector<wire::ImageRef>& images);
   SaveResult publish(Turn& turn);
@@ -129,11 +133,11 @@ class Checkpoints {
   SaveSchedule schedule_;
   bool saved_since_stop_ = false;
   RestorePoint newest_;
-  ViewId best_;
-  // Numbers of trained epochs, as History::epochs_trained() counts them; 0: none.
-  uint32_t best_epochs_saved_ = 0;  // of the best checkpoint, if this chief published it
-  uint32_t best_epochs_lost_ = 0;   // of the best variables whose checkpoint has failed
-  std::optional<Error> damage_;     // of the newest checkpoint, while an older one is sought
+  std::vector<KeptModel> kept_;    // models that may be the best one
+  KeptModel best_;                 // one of kept_, which the next manifest names
+  KeptModel published_best_;       // as in the newest manifest
+  uint32_t best_epochs_lost_ = 0;  // trained epochs of the model whose checkpoint failed; 0: none
+  std::optional<Error> damage_;    // of the newest checkpoint, while an older one is sought
 };
 
 }  // namespace downpour::chief

@@ -47,9 +47,8 @@ bool History::evaluated() const {
          (!evaluations_.empty() && evaluations_.back().epochs_trained == epochs_trained());
 }
 
-bool History::is_best() const {
-  return config_.job.eval.keep_best && evaluates(config_) && evaluated() &&
-         begun_ <= epochs_trained() && best_epochs(config_.job, evaluations_) == epochs_trained();
+bool History::at_evaluation() const {
+  return evaluates(config_) && evaluated() && begun_ <= epochs_trained();
 }
 
 bool History::ends_with(const RoundOutcome& outcome) const {

@@ -46,9 +46,9 @@ class History {
   bool trained() const;
   /// Returns true if the trained epochs are evaluated, or are never evaluated.
   bool evaluated() const;
-  /// Returns true if the partitions hold exactly the variables with the lowest evaluation loss: the
+  /// Returns true if the partitions hold exactly the variables of the newest evaluation: the
   /// trained epochs are evaluated, and no shard of another epoch has begun.
-  bool is_best() const;
+  bool at_evaluation() const;
   /// Returns true if the job ends with the state that a round has found: enough steps, and every
   /// shard that was begun has ended.
   bool ends_with(const RoundOutcome& outcome) const;

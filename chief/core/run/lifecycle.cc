@@ -40,6 +40,7 @@ void Lifecycle::start(Turn& turn) {
   if (config_.mode == wire::Purpose::kTrain && history_.trained() && history_.evaluated())
     return finish(turn);
   history_.drop_partial();
+  checkpoints_.choose_best();
   if (step_commits_.enabled() && pass_.train_shards() < *config_.job.train.replicas) {
     turn.notice(NoticeLevel::kWarning,
                 str("the data have ", pass_.train_shards(),
@@ -109,7 +110,10 @@ void Lifecycle::go_back_to(Turn& turn, ResumeState&& older) {
   const uint32_t sealed_epochs = older.sealed_epochs;
   history_.limit_resumed(older.epochs.size());
   const bool train = config_.mode == wire::Purpose::kTrain;
-  if (!begun_ && train) history_.replace_results(std::move(older));
+  if (!begun_ && train) {
+    history_.replace_results(std::move(older));
+    checkpoints_.choose_best();
+  }
   history_.unseal(sealed_epochs);
   interrupt(turn, "all partitions return to an older checkpoint");
   if (!begun_) {
@@ -485,8 +489,10 @@ JobSummary Lifecycle::summary(const Turn& turn) const {
   s.epochs_resumed = history_.resumed();
   s.evaluations = history_.evaluations();
   s.stopped_early = stops_early(config_.job, history_.evaluations());
-  s.best_epochs = best_epochs(config_.job, history_.evaluations());
-  s.best_checkpoint = checkpoints_.best();
+  const KeptModel& best = checkpoints_.best();
+  s.best_checkpoint = best.checkpoint;
+  s.best_epochs =
+      best.checkpoint != ViewId{} ? best.epochs : best_epochs(config_.job, history_.evaluations());
   s.predictions = prediction_.records();
   s.attempts_repeated = pass_.attempts_repeated();
   s.backups = pass_.backups();

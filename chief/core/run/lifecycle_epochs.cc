@@ -127,6 +127,8 @@ void Lifecycle::begin_evaluation(Turn& turn) {
 
 void Lifecycle::end_evaluation(Turn& turn) {
   Evaluation evaluation = evaluation_.finish(config_.job, turn.now_ns());
+  evaluation.data = config_.eval_data;
+  evaluation.trained_on = config_.eval_trained_on;
   turn.log(turn.event("evaluated")
                .add("evaluation", evaluation.id)
                .add("epochs", evaluation.epochs_trained)
@@ -134,6 +136,11 @@ void Lifecycle::end_evaluation(Turn& turn) {
                .add("applied", evaluation.counts.applied));
   const uint32_t epochs = evaluation.epochs_trained;
   const uint32_t before = plateau_after(config_.job, history_.evaluations(), epochs).reductions;
+  if (!history_.evaluations().empty() && other_data(history_.evaluations().back(), evaluation)) {
+    turn.notice(NoticeLevel::kInfo,
+                "the evaluation data are not those of the epochs before, so the best epoch is "
+                "chosen anew, from this one on");
+  }
   history_.add(evaluation);
   turn.emit(EvalDone{std::move(evaluation)});
   const uint32_t after = plateau_after(config_.job, history_.evaluations(), epochs).reductions;
@@ -141,7 +148,7 @@ void Lifecycle::end_evaluation(Turn& turn) {
     const ScheduleSpec& schedule = *plateau_schedule(config_.job);
     const double factor =
         optim::schedule_factor(schedule, std::max<uint64_t>(schedule.warmup_steps, 1), after);
-    turn.notice(NoticeLevel::kInfo, str("the evaluation loss has not improved for ",
+    turn.notice(NoticeLevel::kInfo, str(judged_text(config_.job), " has not improved for ",
                                         schedule.patience, " epochs: the learning rate is now ",
                                         factor, " times the initial one (optimizer.schedule)"));
   }
@@ -338,6 +345,7 @@ void Lifecycle::reconcile(Turn& turn) {
     reconciliation_.then = completing ? Phase::kTraining : phases_.current();
   }
   if (history_.drop_partial()) {  // its account is void until the round after this one
+    checkpoints_.choose_best();
     leasing_.revoke_all(turn);
     if (!open_epoch(turn)) return;
     reconciliation_.then = ending_.stop_requested() ? Phase::kSaving : Phase::kTraining;
@@ -394,6 +402,7 @@ bool Lifecycle::roll_back_to(Turn& turn, uint32_t epoch) {
                   " is no longer complete at every partition, so its training continues"));
   leasing_.revoke_all(turn);
   history_.roll_back_to(epoch);
+  checkpoints_.choose_best();
   return open_epoch(turn);
 }
 

@@ -56,10 +56,15 @@ double score(const Job& job, const Evaluation& evaluation) {
 
 }  // namespace
 
+bool other_data(const Evaluation& one, const Evaluation& other) {
+  return one.data != 0 && other.data != 0 && one.data != other.data;
+}
+
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations) {
   uint32_t best = 0;
   double lowest = std::numeric_limits<double>::infinity();
   for (const Evaluation& evaluation : evaluations) {
+    if (other_data(evaluation, evaluations.back())) continue;
     const double now = score(job, evaluation);
     if (!std::isfinite(now) || now >= lowest) continue;
     lowest = now;
@@ -68,9 +73,23 @@ uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations)
   return best;
 }
 
+bool is_better(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs,
+               uint32_t others) {
+  const auto one = std::ranges::find(evaluations, epochs, &Evaluation::epochs_trained);
+  const auto other = std::ranges::find(evaluations, others, &Evaluation::epochs_trained);
+  if (one == evaluations.end() || !std::isfinite(score(job, *one))) return false;
+  if (other == evaluations.end() || other_data(*one, *other)) return true;
+  const double before = score(job, *other);
+  return !std::isfinite(before) || score(job, *one) < before;
+}
+
 std::string best_text(const Job& job) {
   return by_loss(job) ? "the lowest evaluation loss"
                       : str("the best evaluation by ", job.eval.early_stop.metric);
+}
+
+std::string judged_text(const Job& job) {
+  return by_loss(job) ? "the evaluation loss" : str("the evaluated ", job.eval.early_stop.metric);
 }
 
 const ScheduleSpec* plateau_schedule(const Job& job) {
@@ -105,6 +124,8 @@ Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations
   double lowest = std::numeric_limits<double>::infinity();
   for (const Evaluation& evaluation : evaluations) {
     if (evaluation.epochs_trained > epochs) break;
+    if (&evaluation != &evaluations.front() && other_data(*(&evaluation - 1), evaluation))
+      lowest = std::numeric_limits<double>::infinity();
     const double now = score(job, evaluation);
     if (std::isfinite(now) &&
         (!std::isfinite(lowest) || now < lowest - double(schedule->min_delta) * std::abs(lowest))) {
@@ -129,6 +150,8 @@ bool stops_early(const Job& job, const std::vector<Evaluation>& evaluations) {
   double lowest = std::numeric_limits<double>::infinity();
   uint32_t waited = 0;
   for (const Evaluation& evaluation : evaluations) {
+    if (&evaluation != &evaluations.front() && other_data(*(&evaluation - 1), evaluation))
+      lowest = std::numeric_limits<double>::infinity();
     const double now = score(job, evaluation);
     const bool better =
         std::isfinite(now) &&

@@ -20,13 +20,26 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation);
 /// newest evaluation keeps its histogram.
 double evaluated_metric(const Evaluation& evaluation, size_t output, std::string_view name);
 
-/// Chooses the evaluation with the best value of eval.early_stop.metric, the earliest on a tie.
+/// Returns true if two evaluations are known to have read different data, so that their values do
+/// not compare.
+bool other_data(const Evaluation& one, const Evaluation& other);
+
+/// Chooses the evaluation with the best value of eval.early_stop.metric, the earliest on a tie, of
+/// those with the data of the newest one.
 /// Returns the number of epochs that it followed; 0 if no evaluation has a finite value.
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
+
+/// Returns true if the evaluation after `epochs` epochs is better than the earlier one after
+/// `others`, or has a finite value and the earlier one has none, or none of the same data.
+bool is_better(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs,
+               uint32_t others);
 
 /// Describes the evaluation that best_epochs() chooses: "the lowest evaluation loss", "the best
 /// evaluation by auc".
 std::string best_text(const Job& job);
+
+/// Names what decides which evaluation is better: "the evaluation loss", "the evaluated auc".
+std::string judged_text(const Job& job);
 
 /// The state of the schedule `plateau` after a number of evaluations.
 struct Plateau {
@@ -42,9 +55,9 @@ const ScheduleSpec* plateau_schedule(const Job& job);
 /// Returns the state of the job's plateau schedule after all evaluations that followed at most
 /// `epochs` epochs; all 0 without such a schedule. An evaluation improves if its loss is below (1 -
 /// min_delta) times the lowest loss before it; another eval.early_stop.metric is compared in the
-/// same way. The rate is reduced after `patience` evaluations in a row that do not improve. Source:
-/// the ReduceLROnPlateau of Keras; `min_delta` is a share as in that of PyTorch (threshold_mode
-/// "rel").
+/// same way. The first evaluation of other data improves, too. The rate is reduced after `patience`
+/// evaluations in a row that do not improve. Source: the ReduceLROnPlateau of Keras; `min_delta` is
+/// a share as in that of PyTorch (threshold_mode "rel").
 Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs);
 
 /// Returns true if none of the last `eval.early_stop.patience` evaluations improves on the best one

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <functional>
 
+#include "chief/runtime/history.h"
 #include "chief/runtime/publish.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/partition_writer.h"
@@ -114,6 +115,87 @@ TEST_CASE("data may change when all epochs are sealed, but not within an epoch",
   CHECK(refused.error().what.find("after the start of epoch 3 of this run: the content of") !=
         std::string::npos);
   CHECK(refused.error().what.find("d.svm") != std::string::npos);
+}
+
+/// Gives a checkpoint the accounts and evaluations of its epochs, with these losses.
+void add_epochs(checkpoint::Manifest& manifest, const std::vector<double>& losses) {
+  std::vector<EpochAccount> accounts;
+  std::vector<Evaluation> evaluations;
+  for (uint32_t e = 0; e < losses.size(); ++e) {
+    accounts.push_back({.epoch = e, .shards = 1});
+    Evaluation& evaluation = evaluations.emplace_back();
+    evaluation.epochs_trained = e + 1;
+    evaluation.outputs.push_back({.sums = {.weight = 10, .loss = 10 * losses[e]}});
+    evaluation.rankings.emplace_back();
+  }
+  manifest.epochs = to_records(accounts, evaluations);
+}
+
+TEST_CASE("data may change after an early stop, because no epoch is open", "[chief]") {
+  Run run;
+  const std::string early = "eval = { holdout = 0.1, early_stop = { patience = 1 } }\n";
+  const RunPlan first = run.plan(9, early);
+  REQUIRE(run.open(first));
+  auto manifest = run.checkpoint_of(first, {1, 1}, 2);
+  add_epochs(manifest, {0.4, 0.3});
+  REQUIRE(checkpoint::publish(run.storage, run.run_dir, manifest));
+  CHECK_FALSE(has_ended(first.job, manifest));
+  run.write("0");
+  const auto refused = run.open(run.plan(9, early));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().id == "DP-2112");
+
+  manifest = run.checkpoint_of(first, {1, 2}, 3);
+  add_epochs(manifest, {0.4, 0.3, 0.5});
+  REQUIRE(checkpoint::publish(run.storage, run.run_dir, manifest));
+  CHECK(has_ended(first.job, manifest));
+  const auto next =
+      run.open(run.plan(9, "eval = { holdout = 0.1, early_stop = { patience = 3 } }\n"));
+  INFO((next ? "" : next.error().what));
+  REQUIRE(next);
+  CHECK(next->resume->sealed_epochs == 3);
+}
+
+TEST_CASE("a resumed run knows which models it has kept, and of which epochs", "[chief]") {
+  Run run;
+  const std::string kept = "eval = { holdout = 0.1, keep_best = true }\n";
+  const RunPlan plan = run.plan(3, kept);
+  REQUIRE(run.open(plan));
+  const std::vector<double> losses = {0.5, 0.3, 0.4};
+  for (uint32_t n = 1; n <= 3; ++n) {
+    auto manifest = run.checkpoint_of(plan, {1, n}, n);
+    add_epochs(manifest, {losses.begin(), losses.begin() + n});
+    manifest.best = {1, std::min(n, 2U)};
+    manifest.ownership_generations.assign(2, {1, 1});
+    manifest.given = {1, 1};
+    REQUIRE(checkpoint::publish(run.storage, run.run_dir, manifest));
+  }
+  const auto resumed = run.open(run.plan(4, kept));
+  REQUIRE(resumed);
+  CHECK(resumed->resume->best == KeptModel{{1, 2}, 2});
+  // The newest one is the end of a job, so its variables are those of an evaluation, too.
+  CHECK(resumed->resume->kept ==
+        std::vector{KeptModel{{1, 1}, 1}, KeptModel{{1, 2}, 2}, KeptModel{{1, 3}, 3}});
+  CHECK_FALSE(resumed->eval_trained_on);
+  // Records of a larger holdout were trained on.
+  CHECK(run.open(run.plan(4, "eval.holdout = 0.2\n"))->eval_trained_on);
+  CHECK_FALSE(run.open(run.plan(4, "eval.holdout = 0.05\n"))->eval_trained_on);
+}
+
+TEST_CASE("a resumed run reports steps of another size", "[chief]") {
+  Run run;
+  const std::string two = "train.mode = \"sync\"\ntrain.batch_size = 10\ntrain.replicas = ";
+  const RunPlan plan = run.plan(1, two + "2\n");
+  REQUIRE(run.open(plan));
+  auto manifest = run.checkpoint_of(plan, {1, 1}, 1);
+  add_epochs(manifest, {0.4});
+  REQUIRE(checkpoint::publish(run.storage, run.run_dir, manifest));
+  std::vector<std::string> notes;
+  REQUIRE(run.open(run.plan(2, two + "2\n"), &notes));
+  CHECK(notes.empty());
+  REQUIRE(run.open(run.plan(2, two + "1\n"), &notes));
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("the steps of the next epochs have 10 records instead of 20"));
 }
 
 TEST_CASE("an older checkpoint of other data is restored only if all its epochs are sealed",

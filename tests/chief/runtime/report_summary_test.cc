@@ -93,6 +93,21 @@ TEST_CASE("the summary begins with the result of the best epoch and the next com
   CHECK_THAT(summary(unmeasured), Contains("there are no evaluation data"));
 }
 
+TEST_CASE("the summary does not call a kept epoch the best one if another epoch was better",
+          "[chief][report]") {
+  Finish finish = trained();
+  finish.summary.best_epochs = 2;
+  finish.summary.best_checkpoint = {1, 2};
+  CHECK_THAT(summary(finish), Contains("after epoch 2, the best of the kept epochs\n"));
+}
+
+TEST_CASE("the summary warns of evaluation data that were trained on", "[chief][report]") {
+  Finish finish = trained();
+  finish.summary.evaluations[0].trained_on = true;
+  CHECK_THAT(summary(finish),
+             Contains("warning: earlier epochs of this run have trained on some of the"));
+}
+
 TEST_CASE("the summary warns of a model that is worse than a constant", "[chief][report]") {
   CHECK_THAT(summary(trained()), !Contains("warning"));
   CHECK_THAT(summary(trained(2, 99)),

@@ -33,12 +33,20 @@ RunOverview run_of(const std::string& folder) {
   return run;
 }
 
-TEST_CASE("the result of a run is its epoch with the best evaluation", "[history]") {
+TEST_CASE("the result of a run is the epoch whose model eval and predict use", "[history]") {
   RunOverview run = run_of("runs/a");
   REQUIRE(run.best() != nullptr);
   CHECK(run.best()->epoch == 2);
+  CHECK(run.result()->epoch == 3);  // the best epoch is not kept
   run.job.eval.early_stop.metric = "auc";
   CHECK(run.best()->epoch == 3);
+  // The rule has changed after an epoch was kept.
+  run.kept_epoch = 2;
+  CHECK(run.best()->epoch == 2);
+  CHECK(run.result()->epoch == 2);
+  CHECK(compare_text(std::vector{run}).find("2 (best)") != std::string::npos);
+  run.kept_epoch = 0;
+  CHECK(compare_text(std::vector{run}).find("3 (last)") != std::string::npos);
   for (chief::HistoryLine& line : run.lines) line.eval.clear();
   CHECK(run.best() == nullptr);
   CHECK(run.result()->epoch == 3);
@@ -90,6 +98,7 @@ TEST_CASE("a chart has a panel for each figure, and one for the learning rate", 
 
 TEST_CASE("a chart shows how often the probabilities of the best epoch are right", "[history]") {
   std::vector runs = {run_of("runs/a"), run_of("runs/b")};
+  runs[0].kept_epoch = 2;
   runs[0].lines[1].reliability = {{"click", {{0.1, 0.125, 8}, {0.75, 0.5, 2}}}};
   runs[0].lines[2].reliability = {{"click", {{0.5, 0.5, 10}}}};  // of an epoch that is not the best
   const Chart chart = chart_of(runs);

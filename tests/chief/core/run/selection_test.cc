@@ -36,6 +36,28 @@ TEST_CASE("the best epoch has the lowest finite loss, the earliest on a tie", "[
   CHECK(best_epochs(job, nothing_evaluated) == 0);
 }
 
+TEST_CASE("an evaluation is compared with a kept one, if both have read the same data",
+          "[chief][core]") {
+  Job job = job_with(2);
+  std::vector<Evaluation> evaluations = evaluations_of({0.5, 0.4, 0.6, NAN, 0.7, 0.7});
+  CHECK(is_better(job, evaluations, 2, 1));
+  CHECK_FALSE(is_better(job, evaluations, 3, 2));
+  CHECK(is_better(job, evaluations, 3, 4));
+  CHECK_FALSE(is_better(job, evaluations, 4, 3));
+  CHECK(is_better(job, evaluations, 3, 0));        // no model is kept
+  CHECK_FALSE(is_better(job, evaluations, 7, 0));  // was not evaluated
+  CHECK_FALSE(is_better(job, evaluations, 6, 5));
+  CHECK(stops_early(job, evaluations));
+  for (Evaluation& evaluation : evaluations)
+    evaluation.data = evaluation.epochs_trained < 5 ? 7 : 8;
+  CHECK(is_better(job, evaluations, 5, 2));
+  CHECK(best_epochs(job, evaluations) == 5);
+  CHECK_FALSE(stops_early(job, evaluations));
+  evaluations[4].data = evaluations[5].data = 0;  // of an older build
+  CHECK_FALSE(is_better(job, evaluations, 5, 2));
+  CHECK(best_epochs(job, evaluations) == 2);
+}
+
 TEST_CASE("the losses of several outputs add up with their weights", "[chief][core]") {
   Job job = job_with(0);
   job.model.outputs.resize(2);
@@ -76,6 +98,7 @@ TEST_CASE("another metric decides about the best epoch and the end", "[chief][co
   CHECK(best_epochs(job, evaluations) == 2);
   CHECK(stops_early(job, evaluations));
   CHECK(best_text(job) == "the best evaluation by accuracy");
+  CHECK(judged_text(job) == "the evaluated accuracy");
   job.eval.early_stop.metric = "loss";
   CHECK(best_epochs(job, evaluations) == 4);
   CHECK_FALSE(stops_early(job, evaluations));

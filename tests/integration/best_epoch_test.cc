@@ -1,0 +1,106 @@
+// The best epoch of a run: the model that eval and predict use, also after a resume by other rules.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// A run of a file on which the model overfits: with 10,000 ids for each column and only 3,000 rows
+/// the evaluation loss grows after the first epochs.
+struct Run {
+  Run() {
+    fs::current_path(dir.path());
+    REQUIRE(program({"synth", "few.tsv", "--rows", "3000", "--ids", "10000"}).status == 0);
+  }
+  Ended program(const std::vector<std::string>& arguments) const {
+    return Program("downpour", arguments, dir.path()).wait(120);
+  }
+  Json json(std::vector<std::string> arguments) const {
+    for (const char* flag : {"--log-format", "json", "--quiet"}) arguments.emplace_back(flag);
+    const Ended ended = program(arguments);
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    return Json::parse(ended.out);
+  }
+  Json train(int epochs, const std::vector<std::string>& settings = {}) const {
+    std::vector<std::string> arguments = {"train", "few.tsv", "--epochs", std::to_string(epochs)};
+    for (const std::string& setting : settings) {
+      arguments.emplace_back("--set");
+      arguments.push_back(setting);
+    }
+    return json(arguments);
+  }
+  /// Checks that eval, runs and compare show the evaluation that `done` names as the model's.
+  void check_model(const Json& done) const {
+    const Json& evaluations = done["evaluations"];
+    const bool kept = !done["best_checkpoint"].is_null();
+    const size_t epoch = kept ? done["best_epoch"].get<size_t>() : evaluations.size();
+    REQUIRE(epoch >= 1);
+    REQUIRE(epoch <= evaluations.size());
+    CAPTURE(done["best_checkpoint"], epoch);
+    const double loss = loss_of(evaluations[epoch - 1]);
+    CHECK(loss_of(json({"eval", "runs/few"})["evaluations"][0]) == Approx(loss).epsilon(1e-6));
+    const Ended listed = program({"runs", "--json"});
+    CHECK(Json::parse(listed.out)[0]["epochs_trained"] == epoch);
+    CHECK(Json::parse(listed.out)[0]["eval"]["loss"] == Approx(loss).epsilon(1e-6));
+  }
+  static double loss_of(const Json& evaluation) {
+    return evaluation["outputs"].items().begin().value()["loss"];
+  }
+
+  ScratchDir dir;
+};
+
+TEST_CASE("without keep_best the model of a resumed run is that of its last epoch",
+          "[integration]") {
+  const Run run;
+  const Json first = run.train(3);
+  REQUIRE(first["best_epoch"] < 3);
+  run.check_model(first);
+  const Json second = run.train(4, {"eval.keep_best=false"});
+  CHECK(second["best_checkpoint"].is_null());
+  run.check_model(second);
+  // The best of the epochs whose variables still exist counts.
+  const Json third = run.train(5);
+  CHECK(third["best_checkpoint"].is_string());
+  run.check_model(third);
+}
+
+TEST_CASE("another metric chooses among the epochs whose variables still exist", "[integration]") {
+  const Run run;
+  const Json first = run.train(4);
+  run.check_model(first);
+  for (const char* metric : {"auc", "loss"}) {
+    const std::string rule = std::string("eval.early_stop.metric=") + metric;
+    run.check_model(run.train(std::string("auc") == metric ? 5 : 6, {rule}));
+  }
+  // A run that is already finished keeps its model, whatever the rule is.
+  const Json again = run.train(6, {"eval.early_stop.metric=auc"});
+  run.check_model(again);
+}
+
+TEST_CASE("the model of a partial epoch is not that of the whole epoch", "[integration]") {
+  const Run run;
+  const Json first = run.train(1);
+  const int steps = first["accounts"][0]["batches"];
+  const Json partial =
+      run.json({"train", "few.tsv", "--epochs", "4", "--steps", std::to_string(steps * 3 / 2)});
+  REQUIRE(partial["accounts"].size() == 2);
+  run.check_model(partial);
+  // The rest of the epoch is worse than its beginning.
+  const Json whole = run.train(2);
+  CHECK(whole["accounts"].size() == 2);
+  run.check_model(whole);
+}
+
+}  // namespace
+}  // namespace downpour::testing
