@@ -54,6 +54,14 @@ TEST_CASE("the result of a run is the epoch whose model eval and predict use", "
   CHECK(run.result() == nullptr);
 }
 
+TEST_CASE("a folder with a run of the name `run` is not a run itself", "[history]") {
+  const ScratchDir dir;
+  std::filesystem::create_directories(dir / "jobs/run");
+  dir.write("jobs/run/run", "the file of the run");
+  CHECK(is_run_folder(dir / "jobs/run"));
+  CHECK_FALSE(is_run_folder(dir / "jobs"));
+}
+
 TEST_CASE("the list of runs shows epochs, the best evaluation and the state", "[history]") {
   const std::string text = runs_text(std::vector{run_of("runs/a")});
   CAPTURE(text);
