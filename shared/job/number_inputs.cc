@@ -4,6 +4,7 @@
 
 #include "shared/base/check.h"
 #include "shared/job/field_output.h"
+#include "shared/job/formats.h"
 
 namespace downpour {
 namespace {
@@ -21,7 +22,8 @@ FieldSpec scaled(const FieldSpec& field, const DataSpec& data) {
   scaled.name = field.name + "_scaled";
   while (data.find_field(scaled.name) != nullptr) scaled.name += "_";
   const bool named = !field.column.empty() || !field.feature.empty() || !field.path.empty();
-  if (!named) scaled.column = field.name;
+  const bool examples = is_frames(data.format) && data.record != "tensor";
+  if (!named) (examples ? scaled.feature : scaled.column) = field.name;
   scaled.transform.back() = ops::Standardize{};
   scaled.transform.emplace_back(ops::Clip{.min = -kFarthest, .max = kFarthest});
   return scaled;

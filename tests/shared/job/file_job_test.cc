@@ -120,6 +120,9 @@ TEST_CASE("numbers that become quantiles are also read standardized", "[job][pre
   const FieldSpec& b = data.fields[3];
   CHECK((b.name == "b_scaled" && b.column == "b c"));
   CHECK((data.fields[4].name == "a_scaled" && data.fields[5].name == "y"));
+  facts.format = DataFormat::kTfrecord;
+  const FieldSpec example = job_for_file(facts, "/home").data.fields[1];
+  CHECK((example.feature == "a" && example.column.empty()));
 }
 
 TEST_CASE("a small table has small batches, one after the other, and dropout", "[job][preset]") {
