@@ -216,7 +216,7 @@ def test_partial_fit_with_a_job_and_names_of_columns():
     X = frame[["x"]].to_numpy()
     named = dp.Model().partial_fit(X, frame.answer, feature_names=["size"])
     named.partial_fit(X, frame.answer)
-    assert [column["name"] for column in named.description["columns"]] == ["size"]
+    assert {column["name"] for column in named.description["columns"]} == {"size"}
     assert list(named.importance(X, frame.answer)) == ["size"]
     with pytest.raises(ValueError, match="with `classes`"):
         dp.Model().partial_fit(X, ["yes"] * len(X))

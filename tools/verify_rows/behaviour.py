@@ -79,7 +79,7 @@ def _seconds_to_first_shard(lab, job, events):
         return seconds
 
 
-@row("nojob", "a data file without a job; --dry-run; twice; another batch size")
+@row("nojob", "a data file without a job; --dry-run; twice; another seed")
 def nojob(lab):
     folder = lab.row_folder("nojob")
     for name in ("clicks.svm", "clicks.csv", "clicks.tsv"):
@@ -98,10 +98,10 @@ def nojob(lab):
     again = train("clicks.svm", "--set", "run_dir=runs/clicks.svm")
     said = "already finished" in again.out
     yield is_true("the same command again", again.code == 0 and said, "says finished", "says finished" if said else _last_words(again))
-    other = train("clicks.svm", "--set", "run_dir=runs/clicks.svm", "--set", "train.batch_size=99")
-    before = re.search(r"^batch_size = (\d+)", dry.out, re.MULTILINE)
-    names = [text for text in ("train.batch_size", before[1] if before else "?", "99") if text not in other.err]
-    yield is_true("with another batch size", other.code != 0 and not names, "key, both values", f"lacks {names}" if names else f"exit {other.code}, names them",
+    other = train("clicks.svm", "--set", "run_dir=runs/clicks.svm", "--set", "seed=99")
+    before = re.search(r"^seed = (\d+)", dry.out, re.MULTILINE)
+    names = [text for text in ("`seed`", before[1] if before else "?", "99") if text not in other.err]
+    yield is_true("with another seed", other.code != 0 and not names, "key, both values", f"lacks {names}" if names else f"exit {other.code}, names them",
                   next((line for line in other.err.splitlines() if line.startswith("error")), ""))
 
 
