@@ -13,6 +13,7 @@
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
+#include "shared/flags/member_end.h"
 #include "shared/flags/member_flags.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/member_keys.h"
@@ -90,7 +91,7 @@ Result<int> run(const Flags& flags) {
     core.thread.join();
     if (code != 0 || core.node->exit_code() == 0) continue;
     code = core.node->exit_code();
-    std::fprintf(stderr, "error: %s\n", printable(core.node->exit_reason()).c_str());
+    report_end(code, core.node->exit_reason(), flags.chief);
   }
   return code;
 }

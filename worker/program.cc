@@ -10,6 +10,7 @@
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
+#include "shared/flags/member_end.h"
 #include "shared/flags/member_flags.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/member_keys.h"
@@ -30,7 +31,7 @@ struct Flags {
 
 // The first signal is reported to the chief; the second ends the process at once.
 template <typename Node>
-Result<int> run_node(transport::Transport& transport, Node& node) {
+Result<int> run_node(transport::Transport& transport, Node& node, const std::string& chief) {
   const PosixClock clock;
   DP_TRY_VOID(node.start(clock.now_ns()));
   const SignalWatcher signals([&](int signal) {
@@ -41,9 +42,7 @@ Result<int> run_node(transport::Transport& transport, Node& node) {
   reactor.add(node);
   reactor.run();
   transport.shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
-  if (node.exit_code() != 0)
-    std::fprintf(stderr, "error: %s\n", printable(node.exit_reason()).c_str());
-  return node.exit_code();
+  return report_end(node.exit_code(), node.exit_reason(), chief);
 }
 
 void tell_threads(const char* role, uint32_t threads, const char* kind) {
@@ -57,7 +56,7 @@ Result<int> run_worker(worker::WorkerOptions options) {
   };
   worker::WorkerNode node(*transport, options);
   tell_threads("worker", options.threads, "compute");
-  return run_node(*transport, node);
+  return run_node(*transport, node, options.chief);
 }
 
 Result<int> run_input(const Flags& flags) {
@@ -74,7 +73,7 @@ Result<int> run_input(const Flags& flags) {
                                       .allow_exec = flags.worker.allow_exec,
                                       .connect_timeout_ns = flags.worker.connect_timeout_ns});
   tell_threads("input", flags.worker.threads, "reading");
-  return run_node(*transport, node);
+  return run_node(*transport, node, flags.worker.chief);
 }
 
 Result<int> run(Flags flags) {

@@ -348,7 +348,16 @@ TEST_CASE("a process that finds no chief reports it and ends", "[integration]") 
     const Ended ended = Program(program, with(flags, {"--insecure"}), dir.path()).wait(20);
     CHECK(!ended.timed_out);
     CHECK(ended.status == 69);
-    CHECK(ended.err.find("does not answer") != std::string::npos);
+    CHECK(ended.err.find("the chief does not answer [DP-4000]") != std::string::npos);
+    CHECK(ended.err.find("127.0.0.1:1\n") != std::string::npos);
+    const Ended unknown =
+        Program(program,
+                {"--chief", "no-such-host.invalid:7000", "--insecure", "--connect-timeout", "1"},
+                dir.path())
+            .wait(20);
+    CHECK(unknown.status == 69);
+    CHECK(unknown.err.find("the name of the chief's machine, `no-such-host.invalid`, is unknown") !=
+          std::string::npos);
   }
 }
 
