@@ -115,7 +115,7 @@ std::string no_record(const Evaluation& evaluation) {
 
 /// Returns true if no evaluation is better than that of the best checkpoint. A better epoch may not
 /// be kept, for example because the rule has changed since.
-bool is_lowest(const Job& job, const JobSummary& s) {
+bool is_best_of_all(const Job& job, const JobSummary& s) {
   return best_epochs(job, s.evaluations) == s.best_epochs;
 }
 
@@ -130,9 +130,9 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
     const bool best = s.best_checkpoint != ViewId{} && s.best_epochs == kept->epochs_trained;
     page.line("", str("on ", kept->counts.applied, " records of the evaluation data, after ",
                       epoch_text(kept->epochs_trained, s.epochs.size()),
-                      !best               ? ""
-                      : is_lowest(job, s) ? str(", which has ", best_text(job))
-                                          : ", the best of the kept epochs"));
+                      !best                    ? ""
+                      : is_best_of_all(job, s) ? str(", which has ", best_text(job))
+                                               : ", the best of the kept epochs"));
     if (best && s.best_epochs != s.epochs.size())
       page.line("", str("eval and predict use its checkpoint, ", s.best_checkpoint));
   } else if (!s.epochs.empty()) {

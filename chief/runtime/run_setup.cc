@@ -235,6 +235,8 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
   if (!manifest && manifest.error().code != ErrorCode::kNoInput) return std::move(manifest).error();
   if (manifest) found.manifest = std::move(*manifest);
   if (train) DP_TRY_VOID(check_continues(found, plan));
+  if (found.manifest)
+    DP_TRY_VOID(check_tables(found.manifest->tables, plan.tables).context("the run in ", run_dir));
   if (!train && !found.manifest) {
     return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir,
                  "train the job first: downpour train", ""};

@@ -123,4 +123,19 @@ Result<void> check_meaning(const Job& was, const Job& now) {
   return {};
 }
 
+Result<void> check_tables(const std::vector<TableSpec>& was, const std::vector<TableSpec>& now) {
+  for (size_t t = 0; t < std::max(was.size(), now.size()); ++t) {
+    const std::string had = t < was.size() ? was[t].name : "(none)";
+    const std::string has = t < now.size() ? now[t].name : "(none)";
+    if (had == has) continue;
+    return Error{
+        ErrorCode::kConfig,
+        str("the checkpoint has the table `", had, "`, and the model has `", has, "`"), "",
+        "another version of Downpour has trained it, whose keys mean other rows: train the "
+        "model again",
+        "DP-2110"};
+  }
+  return {};
+}
+
 }  // namespace downpour::chief

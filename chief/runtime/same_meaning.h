@@ -2,8 +2,11 @@
 // of one can be used in the other.
 #pragma once
 
+#include <vector>
+
 #include "shared/base/result.h"
 #include "shared/job/job.h"
+#include "shared/tensor/variables.h"
 
 namespace downpour::chief {
 
@@ -17,5 +20,10 @@ Result<void> check_vocabularies(const Job& was, const Job& now);
 /// the classes of fields, and the order of the numbers that a layer reads. Errors: kConfig with
 /// both values.
 Result<void> check_meaning(const Job& was, const Job& now);
+
+/// Checks by their names that a checkpoint has the tables of the job's model, so that equal keys
+/// mean the same rows. Another build of Downpour may have kept the rows in other tables. Error:
+/// kConfig.
+Result<void> check_tables(const std::vector<TableSpec>& was, const std::vector<TableSpec>& now);
 
 }  // namespace downpour::chief

@@ -64,6 +64,8 @@ Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slo
                      "set slots = false to load only the variables, or set it as in the other run");
     }
   }
+  if (there.name != here.name)
+    return differs("the table of keys", there.name, here.name, same_model);
   return {};
 }
 

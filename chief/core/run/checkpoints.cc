@@ -63,9 +63,10 @@ void Checkpoints::begin(Turn& turn, uint64_t steps, bool at_rest, uint64_t step)
   const bool partial = history_.partial();
   schedule_.begun(turn.now_ns(), steps);
   saving_partial_epoch_ = partial;
-  saving_best_ = at_rest && holds_better();
+  const bool better = at_rest && holds_better();
   saving_.begin(turn.now_ns(), config_.term, config_.checkpoint_root, history_.complete(),
                 ownership_.view().owners.size(), base());
+  saving_best_ = better ? KeptModel{saving_.id, history_.epochs_trained()} : best_;
   turn.log(turn.event("save")
                .add("term", saving_.id.term)
                .add("n", saving_.id.n)
@@ -154,7 +155,7 @@ SaveResult Checkpoints::publish(Turn& turn) {
                            .bases = {},
                            .ownership_generations = {},
                            .given = ownership_.last_given(),
-                           .best = saving_best_ ? saving_.id : best_.checkpoint,
+                           .best = saving_best_.checkpoint,
                            .sealed_epochs = saving_.sealed_epochs,
                            .rows = saving_.rows,
                            .epochs = history_.accounts(),
@@ -177,11 +178,10 @@ SaveResult Checkpoints::on_published(Turn& turn, ViewId checkpoint, const Result
                                      bool stopping) {
   if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return {};
   if (!result) return {SaveEvent::kFailed, result.error().what};
-  if (saving_best_) {
-    best_ = {saving_.id, history_.epochs_trained()};
-    kept_ = {best_};  // the others may be removed
-  }
-  published_best_ = best_;
+  published_best_ = saving_best_;
+  kept_.clear();  // the others may be removed
+  if (published_best_.checkpoint != ViewId{}) kept_ = {published_best_};
+  choose_best();  // the History may have lost evaluations since the checkpoint began
   const bool builds = std::any_of(saving_.chains.begin(), saving_.chains.end(),
                                   [](const auto& chain) { return chain.size() > 1; });
   newest_ = {saving_.id, saving_.folder, std::move(saving_.chains)};

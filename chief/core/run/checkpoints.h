@@ -129,7 +129,7 @@ class Checkpoints {
   History& history_;
   Saving saving_;
   bool saving_partial_epoch_ = false;  // the current checkpoint holds all of the partial epoch
-  bool saving_best_ = false;           // the current checkpoint holds exactly the best variables
+  KeptModel saving_best_;              // the best model when the current checkpoint began
   SaveSchedule schedule_;
   bool saved_since_stop_ = false;
   RestorePoint newest_;

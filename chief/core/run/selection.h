@@ -30,7 +30,8 @@ bool other_data(const Evaluation& one, const Evaluation& other);
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
 
 /// Returns true if the evaluation after `epochs` epochs is better than the earlier one after
-/// `others`, or has a finite value and the earlier one has none, or none of the same data.
+/// `others`. Also true if the first has a finite value and the second is missing, not finite, or of
+/// other data.
 bool is_better(const Job& job, const std::vector<Evaluation>& evaluations, uint32_t epochs,
                uint32_t others);
 
