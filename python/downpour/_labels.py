@@ -32,7 +32,7 @@ def are_signs(y: np.ndarray) -> bool:
 
 def _whole_numbers(y: np.ndarray, most: int) -> np.ndarray | None:
     """Returns the different values of labels that are whole numbers; None if there are more than `most`, or others."""
-    if y.dtype.kind == "f" and not (y == np.floor(y)).all():
+    if y.dtype.kind == "f" and not (np.isfinite(y) & (y == np.floor(y))).all():
         return None
     if len(np.unique(y[:10_000])) > most:
         return None

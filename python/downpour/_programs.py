@@ -91,6 +91,8 @@ def train(
     arguments = [os.fspath(job)] if job is not None else paths[:1]
     flags = [flag for key, value in given.items() for flag in ("--set", f"{key}={_toml(value)}")]
     command = [program("downpour"), "train", *arguments, *flags, "--log-format", "json"]
+    if fresh and "run_dir" in given:
+        (pathlib.Path(given["run_dir"]) / _DIGEST).unlink(missing_ok=True)  # of the run that ends here
     summary = _run(command + (["--fresh"] if fresh else []), list(callbacks), verbose)
     if made is not None and summary["code"] == 0:  # otherwise the next call continues the run with the file
         made.unlink(missing_ok=True)

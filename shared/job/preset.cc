@@ -58,6 +58,7 @@ void complete_from(const FieldSpec& range, FieldSpec& field) {
 Result<void> expand_fields(DataSpec& data) {
   std::vector<FieldSpec> ranges, fields;
   for (FieldSpec& field : data.fields) (is_run(field.name) ? ranges : fields).push_back(field);
+  const size_t singles = fields.size();
   for (const FieldSpec& range : ranges) {
     auto names = expand_run(range.name, data.columns);
     if (!names) {
@@ -65,8 +66,9 @@ Result<void> expand_fields(DataSpec& data) {
       return std::move(names).error();
     }
     for (std::string& name : *names) {
-      const auto own = std::ranges::find(fields, name, &FieldSpec::name);
-      if (own != fields.end()) {
+      const auto end = fields.begin() + ptrdiff_t(singles);
+      const auto own = std::ranges::find(fields.begin(), end, name, &FieldSpec::name);
+      if (own != end) {
         complete_from(range, *own);
         continue;
       }
@@ -406,27 +408,32 @@ Result<void> check_options(const ModelSpec& model) {
   return {};
 }
 
+/// Returns the error for a target that is no field.
+Error no_target(const Job& job, const std::string& target) {
+  constexpr size_t kListed = 20;
+  std::string fields;
+  for (const FieldSpec& field :
+       std::span(job.data.fields).first(std::min(kListed, job.data.fields.size())))
+    fields += str(fields.empty() ? "" : ", ", printable(field.name));
+  if (job.data.fields.size() > kListed) fields += ", ...";
+  return Error{ErrorCode::kConfig,
+               job.model.options.target.empty()
+                   ? std::string("no field is named `label`, and the job names no target")
+                   : str("the preset's target `", target, "` is not a field"),
+               "model.target",
+               str("name the field to predict, model.target = \"NAME\" or --target NAME; the "
+                   "fields are ",
+                   fields),
+               "DP-2107"};
+}
+
 Result<void> expand_preset(Job& job) {
   ModelSpec& model = job.model;
   const PresetOptions& options = model.options;
   DP_TRY_VOID(check_options(model));
   const std::string target = options.target.empty() ? "label" : options.target;
   if (job.data.find_field(target) == nullptr) {
-    constexpr size_t kListed = 20;
-    std::string fields;
-    for (const FieldSpec& field :
-         std::span(job.data.fields).first(std::min(kListed, job.data.fields.size())))
-      fields += str(fields.empty() ? "" : ", ", printable(field.name));
-    if (job.data.fields.size() > kListed) fields += ", ...";
-    return Error{ErrorCode::kConfig,
-                 options.target.empty()
-                     ? std::string("no field is named `label`, and the job names no target")
-                     : str("the preset's target `", target, "` is not a field"),
-                 "model.target",
-                 str("name the field to predict, model.target = \"NAME\" or --target NAME; the "
-                     "fields are ",
-                     fields),
-                 "DP-2107"};
+    return no_target(job, target);
   }
   if (!options.weights.empty() && job.data.find_field(options.weights) == nullptr) {
     return Error{ErrorCode::kConfig, str("the weights `", options.weights, "` are not a field"),

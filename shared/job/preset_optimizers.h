@@ -19,9 +19,9 @@ void set_linear_optimizer(Job& job);
 /// or empty.
 void set_network_optimizer(Job& job, const std::string& wide, const std::string& embedding);
 
-/// Adds the optimizer of the linear layer `line` of so many columns of standardized numbers, unless
-/// the job has one. The layer learns in larger steps, and so before the network. The first step
-/// changes each weight by the learning rate. So the rate falls with the columns: together they
+/// Adds the optimizer of the linear layer `line`, which reads `columns` standardized numbers,
+/// unless the job has one. The layer learns in larger steps, and so before the network. The first
+/// step changes each weight by the learning rate. So the rate falls with the columns: together they
 /// change the output by at most a few units.
 void add_line_optimizer(Job& job, const std::string& line, uint64_t columns);
 

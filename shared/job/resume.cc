@@ -165,7 +165,7 @@ Error frozen_error(std::span<const FrozenDifference> differences, const std::str
   const std::string set = replicas == differences.end() || replicas->was == "(none)"
                               ? ""
                               : str("set train.replicas = ", replicas->was,
-                                    ", which follows the number of workers otherwise: ");
+                                    " (by default it follows the number of workers), ");
   return Error{
       ErrorCode::kConfig, str("the run in this folder can't continue with this job: ", what),
       run_dir,

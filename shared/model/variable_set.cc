@@ -9,6 +9,11 @@
 #include "shared/job/field_output.h"
 
 namespace downpour::model {
+namespace {
+
+constexpr const char* kByField = " by field: ";
+
+}  // namespace
 
 VariableSpec VariableSet::make_variable(const std::string& name, TableKind kind,
                                         InitSpec init) const {
@@ -49,7 +54,8 @@ uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::strin
   const auto table = size_t(std::ranges::find(row_fields_, rows) - row_fields_.begin());
   if (table == row_fields_.size()) {
     row_fields_.push_back(std::move(rows));
-    row_tables_.push_back({name, TableKind::kEmbedding, {}});
+    // The name tells checkpoints whose keys are made in another way.
+    row_tables_.push_back({salted ? name + kByField : name, TableKind::kEmbedding, {}});
   } else {
     row_tables_[table].name += "+" + name;
   }

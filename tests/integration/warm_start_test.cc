@@ -74,9 +74,9 @@ TEST_CASE("a warm start begins with the best epoch, as eval does", "[integration
   REQUIRE(folder.program({"synth", "few.tsv", "--rows", "3000", "--ids", "10000"}).status == 0);
   REQUIRE(folder.program({"synth", "test.tsv", "--rows", "1000", "--ids", "10000", "--stream", "1"})
               .status == 0);
-  const Ended first = folder.train("few.tsv", {"--epochs", "4"}, {});
+  const Ended first = folder.train("few.tsv", {"--epochs", "7"}, {});
   REQUIRE(first.status == 0);
-  REQUIRE(Json::parse(first.out)["best_epoch"] < 4);
+  REQUIRE(Json::parse(first.out)["best_epoch"] < 7);
   std::vector<std::string> settings = kFrozen;
   settings.insert(settings.end(), {"run_dir=second", "train.warm_start.run=runs/few"});
   const Ended second = folder.train("few.tsv", {"--epochs", "1"}, settings);
@@ -132,8 +132,10 @@ TEST_CASE("a warm start from a file with other columns needs the inputs in the o
   settings.insert(settings.end(), model.begin(), model.end());
   settings.insert(settings.end(), {"run_dir=next", "train.warm_start.run=runs/table"});
   folder.check_refused(folder.train("other.csv", {"--epochs", "1"}, settings),
-                       "`inputs` of layer `linear` is [a, b] in the other run, but [b, a]");
-  settings.push_back("model.inputs=[\"a_id\", \"b_id\", \"color\", \"a\", \"b\"]");
+                       "`inputs` of layer `linear` is [a, a_scaled, b, b_scaled] in the other run, "
+                       "but [b, b_scaled, a, a_scaled]");
+  settings.push_back(
+      "model.inputs=[\"a_id\", \"b_id\", \"color\", \"a\", \"a_scaled\", \"b\", \"b_scaled\"]");
   const Ended next = folder.train("other.csv", {"--epochs", "1"}, settings);
   INFO(next.err);
   REQUIRE(next.status == 0);

@@ -45,7 +45,10 @@ Result<std::unique_ptr<LineEvaluator>> LineEvaluator::make(std::shared_ptr<const
 Result<std::vector<bool>> LineEvaluator::kept(std::span<const std::string_view> lines) {
   std::vector<bool> kept(lines.size(), true);
   for (size_t i = 0; state_->filtered != nullptr && i < lines.size(); ++i) {
-    DP_TRY_VOID(state_->filtered->parse(lines.subspan(i, 1), state_->batch));
+    if (auto parsed = state_->filtered->parse(lines.subspan(i, 1), state_->batch); !parsed) {
+      parsed.error().where = str("row ", i);
+      return std::move(parsed).error();
+    }
     kept[i] = state_->batch.records > 0;
   }
   return kept;

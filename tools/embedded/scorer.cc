@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "chief/runtime/average_images.h"
+#include "chief/runtime/same_meaning.h"
 #include "shared/base/check.h"
 #include "shared/base/hash.h"
 #include "shared/checkpoint/manifest.h"
@@ -161,6 +162,8 @@ Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   raw_job.eval.raw_predictions = true;
   DP_TRY(raw_graph_, model::Graph::build(raw_job));
   widths_ = graph_->output_widths();
+  DP_TRY_VOID(
+      chief::check_tables(manifest.tables, graph_->tables()).context("the run in ", run_dir));
   for (const TableSpec& spec : manifest.tables) {
     Table& table = tables_.emplace_back();
     table.spec = spec;

@@ -85,7 +85,7 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   for (const std::string& text : data.columns) hash.add("column", text);
   for (const std::string& text : data.missing) hash.add("missing", text);
   hash_fields(hash, data.fields);
-  if (!data.filter.empty()) hash.add("filter", data.filter);
+  if (!data.filter.empty()) hash.add("filter", data.filter).add("filter_rules", 2);
   for (const std::string& word : data.program) hash.add("program", word);
   if (!data.program.empty() && chooses_by_number(plan.source, stream_spec(data)))
     hash.add("program_reads", "chosen");  // separates these plans from older ones, whose program

@@ -120,7 +120,7 @@ class FieldWriter {
     }
     return false;
   }
-  /// Above the largest int64, only keys are exact: they are those of the digits.
+  /// A key above the largest int64 is made from the decimal digits; a number is rounded to double.
   bool take(uint64_t value, Fault& fault) {
     if (value <= uint64_t(INT64_MAX)) [[likely]]
       return take(int64_t(value), fault);
@@ -203,7 +203,11 @@ class FieldWriter {
       field_.filter_->set_number(field_.column_, value);
       return true;
     }
-    if (!has_keys()) return take_real(double(value), fault);
+    if (field_.kind_ == Kind::kFloat && may_take(field_.spec_.type != FieldType::kString))
+      return field_.floats_->convert_value(double(value), to_ + count_++, fault);
+    const bool digits_only =
+        has_keys() && (field_.spec_.type != FieldType::kFloat32 || !field_.keys_->takes_numbers());
+    if (!digits_only) return take_real(double(value), fault);
     if (!may_take(true)) return refuse(Found::kInteger, str(value), fault);
     std::string digits = std::to_string(value);
     if (take_key(std::string_view(digits), fault)) return true;

@@ -99,7 +99,7 @@ TEST_CASE("a number of replicas that follows the workers is to be set, not resto
   const Error error = frozen_error(frozen_differences(saved, now, true), "/runs/x");
   INFO(error.hint);
   CHECK(error.hint.starts_with(
-      "set train.replicas = 2, which follows the number of workers otherwise: "));
+      "set train.replicas = 2 (by default it follows the number of workers), "));
 }
 
 /// The visitor of keys.h that collects the names of all keys, each list with one entry.

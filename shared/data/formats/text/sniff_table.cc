@@ -194,18 +194,16 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
 }
 
 /// Returns how many lines of the file, such as comments or `sep=;`, stand before the first row with
-/// the usual number of cells; 0 if they are too many for that.
+/// the usual number of cells.
 uint32_t lines_before(FileSample& file, const Cells& cells) {
-  constexpr size_t kLinesMax = 100;
   const bool quotes = traits_of(cells.format).quotes;
-  for (size_t i = 0; i < std::min(cells.lines.size(), kLinesMax); ++i) {
-    const std::vector<std::string_view> line = {cells.lines[i]};
-    const Rows row = split_all(line, cells.delimiter, quotes, 1);
+  for (const std::string_view& line : cells.lines) {
+    const Rows row = split_all({line}, cells.delimiter, quotes, 1);
     if (row.empty() || row[0].size() != cells.width) continue;
-    if (i == 0) return file.declared().skip_lines;
-    return uint32_t(std::count(file.text().data(), line[0].data(), '\n'));
+    if (&line == &cells.lines[0]) break;
+    return uint32_t(std::count(file.text().data(), line.data(), '\n'));
   }
-  return 0;
+  return file.declared().skip_lines;
 }
 
 /// Returns whether the first row has the names of the columns. `columns` are the columns of the

@@ -99,7 +99,7 @@ const std::vector<Case>& cases() {
       {"record", with_data<std::string>(&DataSpec::record, "tensor"), 14517616946630968249U},
       {"program", with_data<std::vector<std::string>>(&DataSpec::program, {"cat"}),
        8299957716874076666U},
-      {"filter", with_data<std::string>(&DataSpec::filter, "label > 0"), 15921142940023974842U},
+      {"filter", with_data<std::string>(&DataSpec::filter, "label > 0"), 8053129440632015330U},
       {"interleave", with_data<InterleaveSpec>(&DataSpec::interleave, {.cycle = 4, .block = 2}),
        8825360343010602154U},
       {"shares", [](ReadPlan& plan) { plan.shares = 4; }, 13999704038193693207U},
