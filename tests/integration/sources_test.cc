@@ -277,11 +277,12 @@ TEST_CASE("with a cache a worker reads the files once, and every record counts o
 
 TEST_CASE("a range of numbers, synthetic clicks and a list of names are sources", "[integration]") {
   const ScratchDir dir;
-  dir.write(
-      "job.toml",
-      "run_dir = \"run\"\ndata.source = \"range:1000\"\ndata.fields.value = { transform = "
-      "[{ op = \"standardize\", mean = 500.0, scale = 300.0 }] }\n"
-      "model = { preset = \"linear_regression\", target = \"value\", inputs = [\"value\"] }\n");
+  dir.write("job.toml",
+            "run_dir = \"run\"\ndata.source = \"range:1000\"\ndata.fields.value = { transform = "
+            "[{ op = \"standardize\", mean = 500.0, scale = 300.0 }] }\n"
+            "model.layers = [{ name = \"line\", type = \"linear\", inputs = [\"value\"] }]\n"
+            "model.outputs = [{ name = \"y\", input = \"line\", target = \"value\", loss = "
+            "\"squared\" }]\n");
   CHECK(train(dir, "", "--dry-run") == 64);
   CHECK_FALSE(std::filesystem::exists(dir / "run"));
   CHECK(trained(dir)["accounts"][0]["applied"] == 1000);

@@ -33,9 +33,9 @@ def read(data, sparse=(), dense=()):
     `sparse` names the fields that give keys, and `dense` the fields that give numbers.
     """
     layers, ends = [], []
-    if sparse:
-        layers.append({"name": "_wide", "type": "linear", "inputs": list(sparse)})
-        ends.append("_wide")
+    for field in sparse:  # one layer each, so that keys are not made different from those of other fields
+        layers.append({"name": f"_wide_{field}", "type": "linear", "inputs": [field]})
+        ends.append(f"_wide_{field}")
     if dense:
         layers.append({"name": "_deep", "type": "dense", "inputs": list(dense), "units": [1]})
         ends.append("_deep")

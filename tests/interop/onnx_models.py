@@ -159,7 +159,7 @@ def check_start():
         if name + "/keys" in arrays:
             changed[name] = array[::-1]
         elif name.endswith("/keys"):
-            changed[name] = array[::-1].astype(np.int64)
+            changed[name] = array[::-1].astype(np.int64 if array.max() < 2**63 else np.uint64)
         else:
             changed[name] = array.astype(np.float64)
     np.savez_compressed(FOLDER / "changed.npz", **changed)

@@ -119,6 +119,7 @@ std::string OnnxGraph::rows(const model::BagUse& bag, Pool pool, uint32_t dim) {
                      {"kind", "rows"},
                      {"field", field},
                      {"array", variable},
+                     {"salt", program_.layout.bags[bag.bag].salt},
                      {"pool", kind},
                      {"width", dim}});
   return name;
