@@ -34,8 +34,8 @@ Error vocabulary_error(const FieldSpec& field, const ops::Vocabulary& now, std::
                "DP-2110"};
 }
 
-/// Checks that a vocabulary begins with the words that it had. Of a file, only their number and
-/// hash are stored.
+/// Checks that a vocabulary begins with the words that it had. If the words are in a file, the job
+/// stores only their number and their hash.
 Result<void> check_vocabulary(const FieldSpec& field, const ops::Vocabulary& was,
                               const ops::Vocabulary& now) {
   uint64_t size = was.size, fingerprint = was.fingerprint;

@@ -232,8 +232,8 @@ def _is_dataset(X: Any) -> bool:
 
 
 def loaded(X: Any) -> Any:
-    """Returns data as they are. Reads a dataset of PyArrow and the Parquet or Feather file of a path, and joins the tables
-    of an iterator."""
+    """Returns a table: reads a dataset of PyArrow or the file of a path (Parquet, Feather), or joins the tables that an
+    iterator gives. Returns other data unchanged."""
     if isinstance(X, (str, os.PathLike)):
         from . import _files
 

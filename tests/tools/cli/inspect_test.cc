@@ -19,6 +19,17 @@ void make_run(const std::string& run_dir) {
                               checkpoint::write_checkpoint(storage, run_dir, {3, 17}, 400)));
 }
 
+/// Changes a bit of the images of checkpoint 3.17. Returns their path.
+std::string damage_images(Storage& storage, const std::string& run_dir) {
+  const std::string images =
+      checkpoint::checkpoint_folder(run_dir, {3, 17}) + "/ps-1-0-0000000000000abc.ckpt";
+  const Bytes bytes = *storage.read_file(images, 1 << 20);
+  std::vector<uint8_t> changed(bytes.data(), bytes.data() + bytes.size());
+  changed[changed.size() / 2] ^= 0x10;
+  REQUIRE(storage.write_file_atomic(images, changed));
+  return images;
+}
+
 TEST_CASE("inspect shows variables, epochs, account and partitions of a run", "[tools][inspect]") {
   const Folder folder;
   make_run(folder.path);
@@ -73,12 +84,7 @@ TEST_CASE("inspect names the checkpoint of the best evaluation", "[tools][inspec
   CHECK(nlohmann::json::parse(json.str())["best"]["manifest"] == path);
   CHECK(nlohmann::json::parse(json.str())["best"]["verified"] == true);
   // Damage of the best checkpoint is found, too.
-  const std::string images =
-      checkpoint::checkpoint_folder(folder.path, {3, 17}) + "/ps-1-0-0000000000000abc.ckpt";
-  const Bytes bytes = *storage.read_file(images, 1 << 20);
-  std::vector<uint8_t> changed(bytes.data(), bytes.data() + bytes.size());
-  changed[changed.size() / 2] ^= 0x10;
-  REQUIRE(storage.write_file_atomic(images, changed));
+  const std::string images = damage_images(storage, folder.path);
   std::ostringstream damaged;
   const auto inspected = inspect(folder.path, {}, damaged);
   REQUIRE_FALSE(inspected);
@@ -101,12 +107,7 @@ TEST_CASE("inspect reports unreadable input by its exit status and prints no par
   CHECK(run_inspect(folder.path, {}, out) == 66);
   make_run(folder.path);
   PosixStorage storage;
-  const std::string images =
-      checkpoint::checkpoint_folder(folder.path, {3, 17}) + "/ps-1-0-0000000000000abc.ckpt";
-  const Bytes bytes = *storage.read_file(images, 1 << 20);
-  std::vector<uint8_t> changed(bytes.data(), bytes.data() + bytes.size());
-  changed[changed.size() / 2] ^= 0x10;
-  REQUIRE(storage.write_file_atomic(images, changed));
+  const std::string images = damage_images(storage, folder.path);
   CHECK(run_inspect(folder.path, {}, out) == 65);
   const auto inspected = inspect(folder.path, {}, out);
   CHECK(inspected.error().where.rfind(images + ":", 0) == 0);
