@@ -58,19 +58,16 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   }
 }
 
-/// Returns the loss of a preset.
-std::string loss_of(const ModelSpec& model) {
-  if (!model.options.loss.empty()) return model.options.loss;
-  const PresetInfo* const preset = find_preset(model.preset);
-  return preset == nullptr ? "" : preset->loss;
-}
-
 /// Returns the targets and weights of a model that is not yet complete.
 data::Roles roles_of(const ModelSpec& model) {
   data::Roles roles;
   if (!model.preset.empty()) {
-    const std::string& target = model.options.target;
-    roles.targets = {{target.empty() ? "label" : target, loss_of(model)}};
+    const PresetOptions& options = model.options;
+    const PresetInfo* const preset = find_preset(model.preset);
+    data::Roles::Target target{options.target.empty() ? "label" : options.target, options.loss};
+    if (target.loss.empty() && preset != nullptr)
+      target.loss = preset->loss, target.may_be_class = preset->has_classes;
+    roles.targets = {target};
     if (!model.options.weights.empty()) roles.weights = {model.options.weights};
   }
   for (const OutputSpec& output : model.outputs) {
@@ -253,8 +250,10 @@ Result<void> fill_classes(const FileFacts& found, bool fresh, Job& job) {
     if (std::ranges::find(found.fields, field) == found.fields.end()) continue;
     const auto roles = roles_of(job.model).targets;
     const auto role = std::ranges::find(roles, field.name, &data::Roles::Target::name);
+    const bool may_be_class = role != roles.end() && role->may_be_class;
     DP_TRY_VOID(complete_classes(job.data, job.base_dir, runs,
-                                 role == roles.end() ? "" : role->loss, field));
+                                 role == roles.end() || may_be_class ? "" : role->loss, field));
+    if (may_be_class && field.classes.size() > 2) options.loss = "softmax_cross_entropy";
     if (field.name == options.target && options.loss == "softmax_cross_entropy" &&
         options.classes == 0)
       options.classes = uint32_t(field.classes.size());

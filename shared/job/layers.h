@@ -46,6 +46,7 @@ inline constexpr std::array kLayers{
               .reads_keys = true,
               .reads_numbers = false,
               .has_rows = true,
+              .has_units = true,
               .has_init = true,
               .has_dropout = true},
     LayerInfo{.type = "dense",

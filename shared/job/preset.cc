@@ -259,6 +259,7 @@ Result<void> wide_deep(Job& job, Inputs inputs, OutputSpec& output) {
                                 .type = "fm",
                                 .inputs = inputs.sparse,
                                 .dim = job.model.layers.back().dim,
+                                .units = layer.units,
                                 .table = embedding});
     summed.push_back(fm);
   }

@@ -288,18 +288,28 @@ class Compiler final {
     return drop(pool.output, layer.dropout, layer.name);
   }
 
+  /// A factorization machine (Rendle 2010), or with `units` the linear map of the columns of its
+  /// sum (He and Chua, "Neural Factorization Machines", SIGIR 2017).
   Result<ValueId> add_fm(const LayerSpec& layer, const Inputs& inputs) {
     if (layer.dim < 1 || layer.dim > kDimMax) return error(str("dim must be 1 to ", kDimMax));
+    if (layer.units.size() > 1) return error("an fm layer needs exactly one number in `units`");
     FmOp fm;
     fm.dim = layer.dim;
     fm.bags = add_row_bags(layer, inputs.keys);
-    fm.by_column = layer.dropout > 0.0F;
+    fm.by_column = layer.dropout > 0.0F || !layer.units.empty();
     fm.sums = add_value(layer.dim, false);
     fm.output = add_value(fm.by_column ? layer.dim : 1, true);
     program_.ops.push_back(fm);
     if (!fm.by_column) return fm.output;
-    SumOp sum;
     const ValueId kept = drop(fm.output, layer.dropout, layer.name);
+    if (!layer.units.empty()) {
+      const uint32_t units = layer.units[0];
+      if (units < 1 || units > kUnitsMax) return error(str("units must be 1 to ", kUnitsMax));
+      return multiply(kept, {.kernel = layer.name + "/kernel",
+                             .units = units,
+                             .init = kernel_init({}, layer.dim, units)});
+    }
+    SumOp sum;
     ++values_[kept].uses;
     sum.parts.push_back({kept, 0, false});
     sum.output = add_value(1, true);

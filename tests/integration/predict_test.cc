@@ -22,7 +22,7 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments)
 }
 
 // The kind follows from size and colour. The column `tag` is no feature: each record has its own.
-void train_animals(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
+void write_animals(const ScratchDir& dir) {
   std::ofstream file(dir / "animals.csv");
   file << "tag,size,colour,kind\n";
   for (int i = 0; i < 600; ++i) {
@@ -34,7 +34,13 @@ void train_animals(const ScratchDir& dir, const std::vector<std::string>& more =
                       : "fox")
          << "\n";
   }
-  file.close();
+  // The files to predict need no label.
+  dir.write("new-1.csv", "tag,size,colour\n007,9,grey\n\"a, b\",1,grey\n");
+  dir.write("new-2.csv", "colour,tag,size\nbrown,,2\n");
+}
+
+void train_animals(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
+  write_animals(dir);
   std::vector<std::string> arguments = {
       "train", dir / "animals.csv",       "--quiet", "--target", "kind",
       "--set", "run_dir=" + (dir / "run")};
@@ -42,9 +48,6 @@ void train_animals(const ScratchDir& dir, const std::vector<std::string>& more =
   const Ended trained = downpour(dir, arguments);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  // The files to predict need no label.
-  dir.write("new-1.csv", "tag,size,colour\n007,9,grey\n\"a, b\",1,grey\n");
-  dir.write("new-2.csv", "colour,tag,size\nbrown,,2\n");
 }
 
 Ended predict(const ScratchDir& dir, const std::vector<std::string>& flags) {
@@ -72,6 +75,31 @@ TEST_CASE("a model with the hinge loss predicts margins, and --top is refused", 
   CHECK(top.status == 64);
   CHECK(top.err.find("--top writes probabilities, and output `margin` with the loss hinge has "
                      "margins") != std::string::npos);
+}
+
+TEST_CASE("a job with a preset and no loss learns classes from more than two texts",
+          "[integration]") {
+  const ScratchDir dir;
+  write_animals(dir);
+  const std::string preset = GENERATE("deepfm", "dcn_v2");
+  dir.write("job.toml",
+            "run_dir = \"run\"\ndata.source = \"animals.csv\"\ntrain.epochs = 20\n"
+            "model = { preset = \"" +
+                preset +
+                "\", target = \"kind\", inputs = "
+                "[\"size\", \"colour\"] }\n");
+  const Ended trained = downpour(dir, {"train", dir / "job.toml", "--quiet"});
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  const Ended ended = predict(dir, {"--top", "1", "--header", "--format", "csv"});
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  const auto lines = lines_of(ended.out);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0] == "kind,kind/probability");
+  CHECK(lines[1].starts_with("horse,"));
+  CHECK(lines[2].starts_with("mouse,"));
+  CHECK(lines[3].starts_with("fox,"));
 }
 
 TEST_CASE("predictions never overwrite the data", "[integration]") {

@@ -31,7 +31,8 @@ struct Sniffed {
 struct Roles {
   struct Target {
     std::string name;
-    std::string loss;  // "": not known
+    std::string loss;           // "": not known
+    bool may_be_class = false;  // the loss is a default: more than two texts are classes
   };
   std::vector<Target> targets;
   std::vector<std::string> weights;  // sample weights

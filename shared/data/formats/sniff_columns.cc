@@ -371,14 +371,16 @@ void describe_target(const Roles::Target& target, const Column& column, FileFact
     const bool repeated = texts <= kClassesMax && texts * kClassRecords <= column.cells;
     if (texts == 1) {
       field.classes = {frequent};  // the file may be sorted, so the caller looks at all records
-    } else if (loss != nullptr && loss->target == TargetType::kBinary && texts > 2) {
+    } else if (loss != nullptr && loss->target == TargetType::kBinary && texts > 2 &&
+               !(target.may_be_class && repeated)) {
       // One class against all others.
       field.positive = {frequent};
       note = str(", 1 means \"", shown(frequent), "\" and 0 the ", texts - 1, " other values");
     } else if (texts == 2 && !classified) {
       field.classes = two_classes(column);
       note = str(", 1 means \"", shown(field.classes[1]), "\"");
-    } else if (texts >= 2 && (classified || (target.loss.empty() && repeated))) {
+    } else if (texts >= 2 &&
+               (classified || ((target.loss.empty() || target.may_be_class) && repeated))) {
       for (const auto& [text, count] : column.texts) field.classes.push_back(text);
       classes = uint32_t(texts);
       note = str(", the most frequent is \"", shown(frequent), "\"");

@@ -84,6 +84,11 @@ TEST_CASE("deepfm adds a factorization machine that reads the rows of the embedd
   CHECK(fm.dim == 4);
   CHECK(fm.inputs == job.model.layers[1].inputs);
   CHECK(job.model.layers[4].inputs == std::vector<std::string>{"wide", "tower", "fm"});
+  CHECK(fm.units.empty());
+  const Job classes = completed(
+      "data = { source = \"d\", format = \"criteo\" }\n"
+      "model = { preset = \"deepfm\", loss = \"softmax_cross_entropy\", classes = 3 }\n");
+  CHECK(classes.model.layers[2].units == std::vector<uint32_t>{3});
 }
 
 TEST_CASE("factorization_machine needs keys, and regularizes them", "[job][preset]") {
