@@ -1,7 +1,10 @@
 #include "shared/model/activation.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "shared/base/check.h"
+#include "shared/job/layers.h"
 #include "shared/model/vector_math.h"
 
 namespace downpour::model {
@@ -12,6 +15,11 @@ static_assert([] {
     if (kActivations[i].activation != Activation(i)) return false;
   return true;
 }());
+
+// Every value of the keys `activation` and `last` is an activation.
+static_assert(std::ranges::all_of(kActivationNames, [](std::string_view name) {
+  return std::ranges::find(kActivations, name, &ActivationInfo::name) != kActivations.end();
+}));
 
 // Each activation has `value`, and `backward`: d times the derivative at its result y, or at its
 // input x.
@@ -73,6 +81,12 @@ void dispatch(Activation activation, const F& f) {
 }
 
 }  // namespace
+
+Activation activation_of(std::string_view name) {
+  const auto found = std::ranges::find(kActivations, name, &ActivationInfo::name);
+  DP_CHECK(found != kActivations.end(), name);
+  return found->activation;
+}
 
 void activate(ConstMatrix from, Matrix to, size_t rows, size_t width, Activation activation) {
   if (activation == Activation::kNone) {

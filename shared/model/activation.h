@@ -37,6 +37,9 @@ constexpr const ActivationInfo& info_of(Activation activation) {
   return kActivations[size_t(activation)];
 }
 
+/// Returns the activation that a valid job names.
+Activation activation_of(std::string_view name);
+
 /// x = activation(x + bias). `bias` may be null. x is [rows, width].
 void add_bias_activate(Matrix x, size_t rows, size_t width, const float* bias,
                        Activation activation);

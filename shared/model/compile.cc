@@ -23,17 +23,6 @@ constexpr uint32_t kDimMax = 4096;       // floats per embedding row
 constexpr uint32_t kUnitsMax = 65536;    // outputs of one dense sublayer
 constexpr uint64_t kWidthMax = 1 << 20;  // floats per record in one value
 
-Activation activation_of(const std::string& name) {
-  const auto found = std::ranges::find(kActivations, name, &ActivationInfo::name);
-  DP_CHECK(found != kActivations.end(), name);
-  return found->activation;
-}
-
-// Every value of the keys `activation` and `last` is an activation.
-static_assert(std::ranges::all_of(kActivationNames, [](std::string_view name) {
-  return std::ranges::find(kActivations, name, &ActivationInfo::name) != kActivations.end();
-}));
-
 /// The default is that of He et al. 2015 before a relu, otherwise that of Glorot and Bengio 2010.
 InitSpec kernel_init(const LayerSpec& layer, uint32_t in, uint32_t out,
                      Activation activation = Activation::kNone) {
@@ -105,9 +94,8 @@ class Compiler final {
 
   uint32_t float_column(const FieldSpec& field, uint64_t width) {
     std::vector<FloatInput>& floats = program_.layout.floats;
-    for (uint32_t i = 0; i < floats.size(); ++i) {
-      if (floats[i].field == field.name) return i;
-    }
+    const auto known = std::ranges::find(floats, field.name, &FloatInput::field);
+    if (known != floats.end()) return uint32_t(known - floats.begin());
     floats.push_back({field.name, uint32_t(width)});
     return uint32_t(floats.size() - 1);
   }
@@ -154,21 +142,29 @@ class Compiler final {
     return inputs;
   }
 
+  /// Returns a value as part of an operation's inputs, and counts the use.
+  Part part(ValueId value, uint32_t column = 0) {
+    ++values_[value].uses;
+    return {value, column, false};
+  }
+
+  bool any_needs_gradient(const std::vector<ValueId>& values) const {
+    return std::ranges::any_of(values,
+                               [&](ValueId v) { return program_.values[v].needs_gradient; });
+  }
+
   /// Returns one value that concatenates the given ones. The same list returns the same value.
   Result<ValueId> concat(const std::vector<ValueId>& values) {
     if (values.size() == 1) return values[0];
     if (const auto found = concats_.find(values); found != concats_.end()) return found->second;
     ConcatOp op;
     uint64_t width = 0;
-    bool needs_gradient = false;
     for (const ValueId v : values) {
-      op.parts.push_back({v, uint32_t(width), false});
+      op.parts.push_back(part(v, uint32_t(width)));
       width += program_.values[v].width;
       if (width > kWidthMax) return error(str("its inputs have more than ", kWidthMax, " columns"));
-      needs_gradient = needs_gradient || program_.values[v].needs_gradient;
-      ++values_[v].uses;
     }
-    op.output = add_value(width, needs_gradient);
+    op.output = add_value(width, any_needs_gradient(values));
     values_[op.output].parts = op.parts;
     program_.ops.push_back(op);
     concats_[values] = op.output;
@@ -310,8 +306,7 @@ class Compiler final {
                              .init = kernel_init({}, layer.dim, units)});
     }
     SumOp sum;
-    ++values_[kept].uses;
-    sum.parts.push_back({kept, 0, false});
+    sum.parts.push_back(part(kept));
     sum.output = add_value(1, true);
     program_.ops.push_back(sum);
     return sum.output;
@@ -421,10 +416,7 @@ class Compiler final {
                                          .units = width,
                                          .init = kernel_init(layer, in, width)}));
       CrossOp op;
-      for (const ValueId v : {first, product, x}) {
-        op.parts.push_back({v, 0, false});
-        ++values_[v].uses;
-      }
+      for (const ValueId v : {first, product, x}) op.parts.push_back(part(v));
       op.output = x = add_value(width, true);
       program_.ops.push_back(op);
     }
@@ -483,18 +475,14 @@ class Compiler final {
   Result<ValueId> add_sum(const LayerSpec& /*layer*/, const Inputs& inputs) {
     AddOp op;
     const uint32_t width = program_.values[inputs.values[0]].width;
-    bool needs_gradient = false;
     for (const ValueId v : inputs.values) {
-      const Value& value = program_.values[v];
-      if (value.width != width) {
+      if (program_.values[v].width != width) {
         return error(str("add needs inputs of the same width, but has inputs of width ", width,
-                         " and ", value.width));
+                         " and ", program_.values[v].width));
       }
-      needs_gradient = needs_gradient || value.needs_gradient;
-      ++values_[v].uses;
-      op.parts.push_back({v, 0, false});
+      op.parts.push_back(part(v));
     }
-    op.output = add_value(width, needs_gradient);
+    op.output = add_value(width, any_needs_gradient(inputs.values));
     program_.ops.push_back(op);
     return op.output;
   }
@@ -502,15 +490,12 @@ class Compiler final {
   Result<ValueId> add_piecewise(const LayerSpec& layer, const Inputs& inputs) {
     PiecewiseOp op{.bins = layer.bins};
     uint64_t width = 0;
-    bool needs_gradient = false;
     for (const ValueId v : inputs.values) {
-      op.parts.push_back({v, uint32_t(width), false});
+      op.parts.push_back(part(v, uint32_t(width)));
       width += uint64_t{layer.bins} * program_.values[v].width;
       if (width > kWidthMax) return error(str("its output has more than ", kWidthMax, " columns"));
-      needs_gradient = needs_gradient || program_.values[v].needs_gradient;
-      ++values_[v].uses;
     }
-    op.output = add_value(width, needs_gradient);
+    op.output = add_value(width, any_needs_gradient(inputs.values));
     program_.ops.push_back(op);
     return op.output;
   }
