@@ -334,6 +334,12 @@ uint64_t eval_hash(const RunPlan& plan) {
   hash.add("holdout", std::bit_cast<uint64_t>(double(plan.job.eval.holdout)));
   for (const plan::FileInfo& file : plan.eval_files)
     hash.add("bytes", file.bytes).add("file", file.fingerprint);
+  const SourceSpec& source = plan.job.eval.source;
+  if (!source.takes_all()) {
+    hash.add("skip", source.skip).add("take", source.take);
+    hash.add("shards", source.shard_count).add("shard", source.shard_index);
+  }
+  if (!plan.job.data.filter.empty()) hash.add("filter", plan.job.data.filter);
   return hash.value();
 }
 

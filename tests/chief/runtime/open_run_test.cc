@@ -25,7 +25,7 @@ struct Run {
   }
   RunPlan plan(uint32_t epochs = 1, const std::string& more = "") const {
     return plan_of(dir, str("partitions = 2\nrun_dir = \"", run_dir,
-                            "\"\ndata = { source = \"d.svm\", format = \"libsvm\" }\n"
+                            "\"\ndata.source = \"d.svm\"\ndata.format = \"libsvm\"\n"
                             "model.preset = \"logistic_regression\"\ntrain.epochs = ",
                             epochs, "\n", more));
   }
@@ -180,6 +180,22 @@ TEST_CASE("a resumed run knows which models it has kept, and of which epochs", "
   // Records of a larger holdout were trained on.
   CHECK(run.open(run.plan(4, "eval.holdout = 0.2\n"))->eval_trained_on);
   CHECK_FALSE(run.open(run.plan(4, "eval.holdout = 0.05\n"))->eval_trained_on);
+}
+
+TEST_CASE("evaluations are compared only if they read the same records", "[chief]") {
+  Run run;
+  const auto eval_data = [&](const std::string& more) {
+    const auto opened = open_run(run.storage, run.plan(1, more), {.fresh = true, .run_id = 7});
+    INFO((opened ? "" : opened.error().what));
+    REQUIRE(opened);
+    return opened->eval_data;
+  };
+  const uint64_t all = eval_data("eval.source = \"d.svm\"\n");
+  CHECK(eval_data("eval.source = \"d.svm\"\n") == all);
+  CHECK(eval_data("eval.source = { path = \"d.svm\", take = 100 }\n") != all);
+  CHECK(eval_data("eval.source = { path = \"d.svm\", skip = 100 }\n") != all);
+  CHECK(eval_data("eval.source = { path = \"d.svm\", shard = { index = 1, count = 2 } }\n") != all);
+  CHECK(eval_data("eval.source = \"d.svm\"\ndata.filter = \"label > 0\"\n") != all);
 }
 
 TEST_CASE("a resumed run reports steps of another size", "[chief]") {
