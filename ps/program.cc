@@ -38,6 +38,7 @@ struct Flags {
   int64_t connect_s = 10;
   transport::KeyFlags keys;
   bool local = false;
+  uint32_t cpu_parts = 1;
 };
 
 Result<int> run(const Flags& flags) {
@@ -59,6 +60,7 @@ Result<int> run(const Flags& flags) {
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
+  keep_to_part(flags.index, flags.cpu_parts);
   const PosixClock clock;
   PosixStorage storage;
   const std::string base = options.endpoint;
@@ -125,6 +127,7 @@ int run_program(int argc, char** argv) {
        keys_flag(flags.keys.keys),
        insecure_flag(flags.keys.insecure),
        local_flag(flags.local),
+       cpu_parts_flag(flags.cpu_parts),
        {.name = "--threads",
         .target = &flags.threads,
         .help = "Number of ps cores: threads that each own some of the partitions",

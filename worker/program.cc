@@ -27,6 +27,7 @@ struct Flags {
   std::string bind = "tcp://127.0.0.1:*";
   std::string advertise_host;
   transport::KeyFlags keys;
+  uint32_t cpu_parts = 1;
 };
 
 // The first signal is reported to the chief; the second ends the process at once.
@@ -86,6 +87,7 @@ Result<int> run(Flags flags) {
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
+  keep_to_part(flags.worker.index, flags.cpu_parts);
   return flags.reads_for_others ? run_input(flags) : run_worker(flags.worker);
 }
 
@@ -131,6 +133,7 @@ int run_program(int argc, char** argv) {
        keys_flag(flags.keys.keys),
        insecure_flag(flags.keys.insecure),
        local_flag(options.local),
+       cpu_parts_flag(flags.cpu_parts),
        {.name = "--threads",
         .target = &options.threads,
         .help = "Number of compute threads; input: of reading threads (0: all cores that affinity "

@@ -131,6 +131,22 @@ void prefer_throughput() {
   if (busy <= kLooks / 2) sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
+void keep_to_part(uint32_t index, uint32_t parts) {
+  cpu_set_t all, part;
+  CPU_ZERO(&all);
+  if (parts < 2 || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  const auto count = uint32_t(CPU_COUNT(&all));
+  if (count % parts != 0) return;
+  CPU_ZERO(&part);
+  uint32_t at = 0;
+  for (size_t cpu = 0; at < count; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    if (at / (count / parts) == index % parts) CPU_SET(cpu, &part);
+    ++at;
+  }
+  sched_setaffinity(0, sizeof part, &part);
+}
+
 std::string program_dir() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();

@@ -31,6 +31,12 @@ ProcessUsage process_usage();
 /// threads, which inherit the policy. Does not change a policy that the user has chosen.
 void prefer_throughput();
 
+/// Keeps this process to one of `parts` equal parts of the processors in its affinity mask: the
+/// part `index % parts`, of consecutive processors. Changes nothing if they can't be divided
+/// equally. A scheduler that wakes up the processes of a cluster often puts two of them on one
+/// processor and leaves another one idle. Called by mains, before they start other threads.
+void keep_to_part(uint32_t index, uint32_t parts);
+
 std::string host_name();
 /// Returns the folder of the running program. All of Downpour's programs are in one folder.
 std::string program_dir();

@@ -48,4 +48,13 @@ inline Flag local_flag(bool& local) {
           .group = "Cluster"};
 }
 
+inline Flag cpu_parts_flag(uint32_t& parts) {
+  return {.name = "--cpu-parts",
+          .target = &parts,
+          .help =
+              "Set by downpour train: the process keeps to one of so many equal parts of the "
+              "processors, by its index",
+          .group = "Cluster"};
+}
+
 }  // namespace downpour

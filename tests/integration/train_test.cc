@@ -1,7 +1,9 @@
 // Training with real processes and real files, as a user sees it.
 #include <algorithm>
+#include <sched.h>
 #include <signal.h>
 #include <sstream>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -379,6 +381,46 @@ TEST_CASE("unknown verbs and missing arguments end with 64 and a hint", "[integr
   CHECK(verb.err.find("did you mean `train`") != std::string::npos);
   CHECK(downpour(dir, {"train"}).status == 64);
   CHECK(downpour(dir, {"train", dir / "absent.toml"}).status == 66);
+}
+
+/// Returns the processors that a process may use.
+cpu_set_t cpus_of(pid_t pid) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(pid, sizeof set, &set);
+  return set;
+}
+
+TEST_CASE("the processes of a local cluster divide the processors among them", "[integration]") {
+  const cpu_set_t here = cpus_of(0);
+  const int parts = CPU_COUNT(&here) % 2 == 0 ? 2 : 1;
+  const ScratchDir dir;
+  make_clicks(dir);
+  const std::string count = std::to_string(parts);
+  Program train(
+      "downpour",
+      with({"train", dir / "job.toml", "--ps", count, "--workers", count, "--epochs", "1000"},
+           kJson),
+      dir.path());
+  for (const char* name : {"downpour-ps", "downpour-worker"}) {
+    CAPTURE(name);
+    int divided = 0;
+    cpu_set_t joined;
+    for (int i = 0; i < 4000 && divided < parts; ++i) {
+      usleep(5000);
+      CPU_ZERO(&joined);
+      divided = 0;
+      for (const pid_t pid : train.children(name)) {
+        const cpu_set_t part = cpus_of(pid);
+        CPU_OR(&joined, &joined, &part);
+        if (CPU_COUNT(&part) == CPU_COUNT(&here) / parts) ++divided;
+      }
+    }
+    CHECK(divided == parts);
+    CHECK(CPU_EQUAL(&joined, &here));
+  }
+  kill(train.pid(), SIGTERM);
+  train.wait(60);
 }
 
 }  // namespace

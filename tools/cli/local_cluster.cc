@@ -80,12 +80,26 @@ Result<void> LocalCluster::start(const LocalClusterOptions& options) {
   return {};
 }
 
+/// Whether each ps, and each worker, keeps to an equal part of the processors. It has a processor
+/// for each of its threads then.
+bool LocalCluster::divides_cpus() const {
+  const auto divides = [cpus = allowed_cpus()](uint32_t processes, uint32_t threads) {
+    return processes > 0 && cpus % processes == 0 && threads <= cpus / processes;
+  };
+  return options_.inputs == 0 && divides(options_.ps, options_.ps_threads) &&
+         divides(options_.workers, options_.worker_threads);
+}
+
 std::vector<std::string> LocalCluster::command(const Process& process) const {
   const std::string index = std::to_string(process.index);
   const std::string path =
       str(program_dir(), process.is_ps() ? "/downpour-ps" : "/downpour-worker");
   std::vector<std::string> command = {path, "--chief", options_.chief, "--index", index, "--local"};
   if (!options_.keys.empty()) command.insert(command.end(), {"--keys", options_.keys});
+  if (divides_cpus()) {
+    const uint32_t parts = process.is_ps() ? options_.ps : options_.workers;
+    command.insert(command.end(), {"--cpu-parts", std::to_string(parts)});
+  }
   if (!process.is_ps() && options_.allow_exec) command.emplace_back("--allow-exec");
   if (process.role == wire::Role::kWorker) {
     command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});

@@ -73,6 +73,7 @@ class LocalCluster {
     std::string name() const { return str(role_name(), " ", index); }
   };
   Result<void> spawn(Process& process);
+  bool divides_cpus() const;
   std::vector<std::string> command(const Process& process) const;
   Result<void> on_ended(int64_t now_ns, uint64_t progress, int status, Process& process,
                         std::vector<std::string>& notices);
