@@ -79,12 +79,12 @@ struct Moments {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
 
-  void add(double x) {
-    count += 1;
+  void add(double x, double weight = 1) {
+    count += weight;
     const double before = x - mean;
-    mean += before / count;
-    squares += before * (x - mean);
-    clamped += x > 0 ? std::min(x, 1.0) : 0;  // NaN counts as 0
+    mean += weight * before / count;
+    squares += weight * before * (x - mean);
+    clamped += x > 0 ? weight * std::min(x, 1.0) : 0;  // NaN counts as 0
     min = std::min(min, x);
     max = std::max(max, x);
   }
@@ -135,6 +135,8 @@ struct Statistics {
   Moments moments;
   bool sampled = false;  // an op needs the sample
   Sample sample;
+  uint32_t weights = kNoWeights;  // the column of the records' weights in plan->layout.floats
+  static constexpr uint32_t kNoWeights = UINT32_MAX;
 };
 
 // Each op with statistics has one of these. The divisor is 1 for values that never vary or do not
@@ -157,6 +159,7 @@ void fill_in(const Statistics& statistics, ops::Quantile& op) {
 }
 
 /// The offset is the best constant prediction; the scale is the standard deviation of the target.
+/// Both count each record as training does: by its weight.
 /// Targets with deviations so large that their squares overflow a float stay as they are.
 void fill_in(const Statistics& statistics, OutputSpec& output) {
   const Moments& target = statistics.moments;
@@ -178,7 +181,18 @@ void fill_in(const Statistics& statistics, OutputSpec& output) {
 
 using FieldStatistics = std::vector<Statistics>;
 
-/// Adds the values of one range to `fields`, which are those of plan->layout.floats.
+/// Adds the values of a batch, each with the weight of its record. Training leaves out records
+/// whose weight is not above 0, so their values do not count.
+void add_weighted(const std::vector<float>& values, const std::vector<float>& weights,
+                  Moments& moments) {
+  const size_t width = weights.empty() ? 1 : values.size() / weights.size();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto weight = double(weights[i / width]);
+    if (weight > 0) moments.add(double(values[i]), weight);
+  }
+}
+
+/// Adds the values of one range to `fields`, which are the first ones of plan->layout.floats.
 Result<FieldStatistics> read_range(const std::shared_ptr<const data::ReadPlan>& plan,
                                    const plan::ShardRange& range, FieldStatistics fields) {
   Rng random(hash_combine(plan->seed, hash_combine(range.file, range.begin)));
@@ -189,6 +203,11 @@ Result<FieldStatistics> read_range(const std::shared_ptr<const data::ReadPlan>& 
     DP_TRY(const bool more, reader->next(batch));
     if (!more) return fields;
     for (size_t i = 0; i < fields.size(); ++i) {
+      if (fields[i].weights != Statistics::kNoWeights) {
+        add_weighted(batch.floats[i].values, batch.floats[fields[i].weights].values,
+                     fields[i].moments);
+        continue;
+      }
       for (const float x : batch.floats[i].values) {
         fields[i].moments.add(double(x));
         if (fields[i].sampled) fields[i].sample.add(x, random.next());
@@ -265,6 +284,11 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
     plan->targets.push_back({.field = output.target});
     outputs.push_back(&output);
     fields.emplace_back();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i]->weights.empty()) continue;
+    fields[i].weights = uint32_t(plan->layout.floats.size());
+    plan->layout.floats.push_back({outputs[i]->weights, 1});
   }
   DP_TRY(const FieldStatistics statistics, read_all(plan, ranges, std::move(fields)));
   for (size_t i = 0; i < outputs.size(); ++i) fill_in(statistics[i], *outputs[i]);

@@ -168,6 +168,17 @@ TEST_CASE("a large target is standardized, too", "[chief][transform]") {
   CHECK(double(plan.job.model.outputs[0].scale.value) == Approx(2.872e16).epsilon(1e-3));
 }
 
+TEST_CASE("mean and deviation of a target count each record by its weight", "[chief][transform]") {
+  const ScratchDir dir;
+  // Records of weight 0 are not trained, so a value that stands for a missing target may be large.
+  dir.write("d.csv", "1,2\n0,-99999\n3,6\n-1,-99999\n");
+  const RunPlan plan = learned(learning_plan(dir,
+                                             "data.fields.x = {}\nmodel.inputs = [\"x\"]\n"
+                                             "model.weights = \"x\"\n"));
+  CHECK(double(plan.job.model.outputs[0].offset.value) == Approx(5));
+  CHECK(double(plan.job.model.outputs[0].scale.value) == Approx(std::sqrt(3.0)));
+}
+
 TEST_CASE("a logistic output with offset = \"auto\" starts at the log-odds of its target",
           "[chief][transform]") {
   const ScratchDir dir;
