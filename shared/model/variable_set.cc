@@ -184,6 +184,9 @@ void VariableSet::finish(Program& program) const {
     } else if (auto* dense = std::get_if<DenseOp>(&op)) {
       place(dense->kernel);
       place(dense->bias);
+    } else if (auto* norm = std::get_if<NormOp>(&op)) {
+      place(norm->scale);
+      place(norm->shift);
     }
   }
 }

@@ -156,6 +156,18 @@ TEST_CASE("gradients of layer normalization, of numbers, of a layer, and of both
   check_gradients(trial);
 }
 
+TEST_CASE("a layer normalization before a layer with rows keeps its own variables",
+          "[model][numeric]") {
+  Job job = make_job({number_field("x", 3), key_field("k"), number_field("label")},
+                     {{.name = "norm", .type = "layer_norm", .inputs = {"x"}},
+                      {.name = "deep", .type = "dense", .inputs = {"norm"}, .units = {1}},
+                      {.name = "wide", .type = "linear", .inputs = {"k"}},
+                      {.name = "logit", .type = "add", .inputs = {"deep", "wide"}}},
+                     {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 9, 4);
+  check_gradients(trial);
+}
+
 TEST_CASE("layer normalization gives a record the mean 0 and the variance 1", "[model]") {
   std::vector<float> x(50), y(50), zeros(50, 0.0F);
   Rng rng(3);
