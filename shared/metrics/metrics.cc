@@ -48,14 +48,18 @@ double top_k_accuracy(const OutputSums& sums) {
   return sums.in_top_k < sums.correct ? kNaN : ratio(sums.in_top_k, sums.weight);
 }
 
-/// The share of the variance of the label that the model explains. NaN if the variance is so small
-/// that the sums, whose terms have a relative error of 6e-8, do not determine it.
-double r_squared(const OutputSums& sums) {
-  if (!(sums.weight > 0)) return kNaN;
+/// The variance of the label, or 0 if the sums do not determine it: sums of some thousand equal
+/// squares have a relative error of up to 1e-12.
+double label_variance(const OutputSums& sums) {
   const double mean = sums.label / sums.weight;
   const double variance = sums.label_squared / sums.weight - mean * mean;
-  if (!(variance > 1e-7 * mean * mean)) return kNaN;
-  return 1 - sums.squared_error / sums.weight / variance;
+  return variance > 1e-12 * mean * mean ? variance : 0;
+}
+
+/// The share of the variance of the label that the model explains; NaN if that is not determined.
+double r_squared(const OutputSums& sums) {
+  const double variance = sums.weight > 0 ? label_variance(sums) : 0;
+  return variance > 0 ? 1 - sums.squared_error / sums.weight / variance : kNaN;
 }
 
 /// A metric that follows from sums.
@@ -100,7 +104,7 @@ std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_
   if (loss == "softmax_cross_entropy") return class_entropy(metrics.class_counts);
   if (loss == "poisson") return mean > 0 ? mean - mean * std::log(mean) : 0.0;
   if (loss != "squared") return std::nullopt;  // the best constant does not follow from sums
-  return std::fmax(0.0, sums.label_squared / sums.weight - mean * mean);
+  return label_variance(sums);
 }
 
 void merge(OutputMetrics& into, const OutputMetrics& from) {

@@ -125,8 +125,8 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
       squared += double(e.difference) * double(e.difference);
       absolute += std::abs(double(e.difference));
       if (j == 0 && weight > 0.0F) {
-        sums.label += double(weight * y);
-        sums.label_squared += double(weight * y * y);
+        sums.label += double(weight) * double(y);
+        sums.label_squared += double(weight) * double(y) * double(y);
         sums.prediction += double(weight * e.prediction);
       }
       if (gradients != nullptr) {

@@ -57,6 +57,12 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
         Approx(-0.25 * std::log(0.25) - 0.75 * std::log(0.75)));
   CHECK(*best_constant_loss("squared", 1, m) == Approx(5.0 / 8 - 1.0 / 16));
   CHECK_FALSE(best_constant_loss("squared", 3, m));
+  // Labels 1000000 and 1000003, and labels that are all 0.1, with the rounding of their sums.
+  const OutputMetrics far{
+      .sums = {.weight = 2, .label = 2000003, .label_squared = 2000006000009.0}};
+  CHECK(*best_constant_loss("squared", 1, far) == Approx(2.25));
+  const OutputMetrics same{.sums = {.weight = 10, .label = 1, .label_squared = 0.1 + 1e-14}};
+  CHECK(*best_constant_loss("squared", 1, same) == 0.0);
   CHECK(*best_constant_loss("poisson", 1, m) == Approx(0.25 - 0.25 * std::log(0.25)));
   CHECK(*best_constant_loss("hinge", 1, m) == Approx(0.5));  // of -1: a quarter has the loss 2
   for (const char* loss : {"absolute", "huber", "quantile"})

@@ -64,6 +64,19 @@ TEST_CASE("the mean absolute error of every loss of numbers is that of scikit-le
   CHECK(sums_of(counts, Loss::kLogistic, 1, 0, 1).absolute_error == 0);
 }
 
+TEST_CASE("the best constant and r2 of targets far from 0 are exact", "[model][numeric]") {
+  // The weighted mean is 1000001, the weighted variance 1.5; the errors are -1, 1 and 0.
+  const Case far{"far",
+                 1,
+                 {999'998, 1'000'003, 1'000'001},
+                 {999'999, 1'000'002, 1'000'001},
+                 {1.0F, 2.0F, 1.0F},
+                 {}};
+  const OutputMetrics metrics{.sums = sums_of(far, Loss::kSquared, 1, 0, 1)};
+  CHECK(*best_constant_loss("squared", 1, metrics) == Approx(1.5));
+  CHECK(compute_metric("r2", metrics).value == Approx(1 - 0.75 / 1.5));
+}
+
 TEST_CASE("top-k accuracy is that of scikit-learn for every k", "[model][numeric]") {
   for (const Case& test : kClasses) {
     CAPTURE(test.name);
