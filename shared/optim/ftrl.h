@@ -1,9 +1,15 @@
-// FTRL-Proximal:  sigma = (sqrt(n + g^2) - sqrt(n)) / alpha;  z += g - sigma w;  n += g^2;
-//   w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2)
+// FTRL-Proximal:  n += g^2;  z += g - sigma w;
+//   w = 0 if |z| <= l1, else -(z - sign(z) l1) / (1 / eta + l2)  with  eta = alpha / (beta +
+//   sqrt(n)), the rate of the weight; sigma is the change of 1 / eta since its last update
 // Source: McMahan et al. 2013, "Ad click prediction: a view from the trenches", algorithm 1; alpha
-// is the learning rate. Slots: z and n. n starts at initial_accumulator. z starts at 0 for a weight
-// of 0, otherwise at the value for which the formula returns the initial weight. So a weight keeps
-// its initial value until its first gradient.
+// is the learning rate. Slots: z, which starts at 0, and n, which starts at initial_accumulator.
+//
+// alpha changes with a schedule, and when a run is resumed with another learning rate, and the
+// alpha of the last update is not stored. But a weight other than 0 determines the old 1 / eta,
+// because its sign is that of -z. Inserted into the formula of z, this gives
+//   z = g - w (1 / eta + l2) - sign(w) l1  with the new eta.
+// For a weight of 0 the term with sigma is 0. So a smaller alpha makes smaller steps. With sigma
+// = (sqrt(n + g^2) - sqrt(n)) / alpha it would instead shrink every weight that a gradient reaches.
 #pragma once
 
 #include <cmath>
@@ -14,39 +20,6 @@ namespace downpour::optim {
 
 struct Ftrl {
   Ftrl(const OptimizerSpec& spec, float rate)
-      : inverse_alpha_(1.0F / rate), beta_(spec.beta), l1_(spec.l1), l2_(spec.l2) {}
-  void operator()(float g, float& w, float& z, float& n) const {
-    const float n_new = n + g * g;
-    const float root = std::sqrt(n_new);
-    const float z_new = z + g - (root - std::sqrt(n)) * inverse_alpha_ * w;
-    const float shrunk = z_new - std::copysign(l1_, z_new);
-    const float weight = -shrunk / ((beta_ + root) * inverse_alpha_ + l2_);
-    z = z_new;
-    n = n_new;
-    w = std::fabs(z_new) <= l1_ ? 0.0F : weight;
-  }
-  void start(const OptimizerSpec& spec, float w, float& z, float& n) const {
-    n = spec.initial_accumulator;
-    z = w == 0.0F ? 0.0F
-                  : -w * ((beta_ + std::sqrt(n)) * inverse_alpha_ + l2_) - std::copysign(l1_, w);
-  }
-
- private:
-  float inverse_alpha_;
-  float beta_;
-  float l1_;
-  float l2_;
-};
-
-/// FTRL-Proximal with another alpha in every step. The rate of a weight is eta = alpha / (beta +
-/// sqrt(n)), and sigma is the difference between 1 / eta of this update and of the weight's last
-/// one, whose alpha is not stored. But a weight other than 0 determines the old 1 / eta, because
-///   w = -(z - sign(z) l1) / (1 / eta + l2)  with  sign(w) = -sign(z).
-/// Inserted into z += g - sigma w, this gives  z = g - w (1 / eta + l2) - sign(w) l1  with the new
-/// eta. For a weight of 0 the term with sigma is 0. So a smaller alpha makes smaller steps. The
-/// formula for a constant alpha would instead shrink every weight that a gradient reaches.
-struct ScheduledFtrl {
-  ScheduledFtrl(const OptimizerSpec& spec, float rate)
       : inverse_alpha_(1.0F / std::fmax(rate, kRateMin)),
         beta_(spec.beta),
         l1_(spec.l1),
@@ -56,6 +29,10 @@ struct ScheduledFtrl {
     const float inverse_rate = (beta_ + std::sqrt(n)) * inverse_alpha_ + l2_;
     z = g + (w == 0.0F ? z : -w * inverse_rate - std::copysign(l1_, w));
     w = std::fabs(z) <= l1_ ? 0.0F : -(z - std::copysign(l1_, z)) / inverse_rate;
+  }
+  void start(const OptimizerSpec& spec, float /*w*/, float& z, float& n) const {
+    n = spec.initial_accumulator;
+    z = 0.0F;
   }
 
  private:

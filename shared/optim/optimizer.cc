@@ -132,12 +132,10 @@ void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const Ro
   }
 }
 
-/// An optimizer at compile time: its entry in kOptimizers and its rule. `ScheduledRule`: the rule
-/// for a learning rate with a schedule.
-template <OptimizerType kType, typename RuleOfType, typename ScheduledRule = RuleOfType>
+/// An optimizer at compile time: its entry in kOptimizers and its rule.
+template <OptimizerType kType, typename RuleOfType>
 struct Choice {
   using Rule = RuleOfType;
-  using Scheduled = ScheduledRule;
   static constexpr OptimizerInfo kInfo = kOptimizers.at(size_t(kType));
   static_assert(kInfo.slots <= 2, "extend update_row() and start_row() for a third slot");
   static_assert(RowRule<Rule> ? kInfo.slots == 0 && kInfo.row_slots == 1 : kInfo.row_slots == 0);
@@ -157,7 +155,7 @@ auto choose(const OptimizerSpec& spec, const F& f) {
     case OptimizerType::kAdam:
       return f(Choice<OptimizerType::kAdam, Adam>{});
     case OptimizerType::kFtrl:
-      return f(Choice<OptimizerType::kFtrl, Ftrl, ScheduledFtrl>{});
+      return f(Choice<OptimizerType::kFtrl, Ftrl>{});
     case OptimizerType::kRmsProp:
       return f(Choice<OptimizerType::kRmsProp, RmsProp>{});
     case OptimizerType::kAdamW:
@@ -208,7 +206,7 @@ UpdateRows kernel_of_width(uint32_t dim) {
 UpdateRows weights_kernel(const OptimizerSpec& spec, uint32_t dim) {
   return choose(spec, [&]<typename C>(C) -> UpdateRows {
     constexpr uint32_t kSlots = C::kInfo.slots;
-    if (spec.schedule.given()) return kernel_of_width<typename C::Scheduled, kSlots, true>(dim);
+    if (spec.schedule.given()) return kernel_of_width<typename C::Rule, kSlots, true>(dim);
     return kernel_of_width<typename C::Rule, kSlots, C::kInfo.rate_needs_step>(dim);
   });
 }
