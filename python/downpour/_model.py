@@ -388,6 +388,8 @@ class Model:
             raise raised[0]
         c.check(code)
         self._take(trained)
+        for text in self.description["warnings"]:
+            warn(text)
 
     def _job_text(self) -> tuple[bytes, bytes]:
         if str(self.job).endswith(".toml"):

@@ -56,6 +56,13 @@ def test_a_model_that_learns_nothing_is_stated():
             dp.Model(epochs=3, learning_rate=0.03, validation_fraction=0.3).fit(X, y)
 
 
+def test_numbers_that_differ_too_little_are_stated():
+    rng = np.random.default_rng(1)
+    X = rng.random((300, 2))
+    with pytest.warns(UserWarning, match="the numbers of the column `x0` differ too little for 32-bit floats"):
+        dp.Model(epochs=1).fit(X + [1e7, 0], X[:, 1])
+
+
 def test_good_models_give_no_advice():
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (3000, 3))

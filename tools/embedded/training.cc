@@ -23,6 +23,7 @@ constexpr const char* kRunFolder = "/memory/run";
 struct ChosenJob {
   Job job;
   std::string reason;
+  std::vector<std::string> warnings;
 };
 
 /// Chooses or reads the job, and completes it from the data.
@@ -35,10 +36,11 @@ Result<ChosenJob> complete_job_of(const TrainingRequest& request) {
   ChosenJob out;
   JobSource source{request.folder + "/job.toml", request.job};
   if (request.job.empty()) {
-    DP_TRY(const chief::ChosenJob chosen,
+    DP_TRY(chief::ChosenJob chosen,
            chief::choose_job(request.data, overrides, /*fresh=*/true, request.folder));
     source.text = job_to_toml(chosen.job);
-    out.reason = chosen.reason;
+    out.reason = std::move(chosen.reason);
+    out.warnings = std::move(chosen.warnings);
   } else if (!request.data.empty()) {
     set("data.source", str("'", request.data, "'"));
   }
@@ -133,7 +135,7 @@ Result<bool> run(const TrainingRequest& request, const chief::RunPlan& plan, Sto
 Result<Trained> train(const TrainingRequest& request) {
   DP_TRY(ChosenJob chosen, job_of(request));
   DP_TRY(chief::RunPlan plan, chief::plan_run(chosen.job, wire::Purpose::kTrain));
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = std::move(chosen.warnings);
   if (request.checked == nullptr) {
     DP_TRY(std::string note, chief::check_labels(chosen.job));
     if (!note.empty()) warnings.push_back(std::move(note));

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "shared/base/number_text.h"
 #include "shared/data/records/delimited.h"
 #include "shared/data/values/fields.h"
 #include "shared/data/values/label_texts.h"
@@ -163,7 +164,14 @@ void Column::add_text(const std::string& text, std::optional<double> number) {
   }
 }
 
-void Column::add_number(double number) { add_text(str(number), number); }
+void Column::add_number(double number) { add_text(number_text(number), number); }
+
+bool Column::loses_differences() const {
+  if (!is_numeric() || texts.size() < kFewestToJudge) return false;
+  std::set<float> floats;
+  for (const double number : numbers) floats.insert(float(number));
+  return floats.size() * 2 < texts.size();
+}
 
 uint32_t classes_of(const std::set<double>& values, size_t records) {
   const auto within = [&](std::set<double> allowed) {
@@ -472,6 +480,11 @@ std::string describe_columns(const Roles& given, const TableColumns& table,
       if (more && !is_column(more->name)) facts.fields.push_back(*more);
     const bool is_number = column.is_numeric() && use_of(name, column) != ColumnUse::kIds;
     (is_number ? numeric : column.is_text() ? text : categorical) += 1;
+    if (is_number && column.loses_differences()) {
+      facts.warnings.push_back(str("the numbers of the column `", shown(name),
+                                   "` differ too little for 32-bit floats, so that most of them "
+                                   "read as the same number; subtract a constant from them"));
+    }
   }
   for (const Roles::Target& target : targets) {
     const auto i = size_t(std::ranges::find(names, target.name) - names.begin());

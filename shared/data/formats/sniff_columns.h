@@ -34,6 +34,9 @@ struct Column {
   void add_number(double number);
   bool is_numeric() const { return numeric && !numbers.empty(); }
   bool lacks_values() const { return empty > 0 || !marks.empty(); }
+  /// Returns whether numbers of different texts, such as 1600000000.5 and 1600000001, are often the
+  /// same 32-bit float.
+  bool loses_differences() const;
   /// Returns the number of missing values.
   size_t missing() const {
     size_t sum = empty;

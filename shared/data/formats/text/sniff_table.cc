@@ -313,14 +313,6 @@ void keep_class_none(const FileSample& file, Records records, bool named,
     if (has_none(columns[i])) columns[i] = look_at(records, i, marks);
 }
 
-/// Returns whether numbers of different texts, such as 1600000000.5 and 1600000001, are often the
-/// same 32-bit float.
-bool loses_differences(const Column& column) {
-  if (!column.is_numeric() || column.texts.size() < kFewestToJudge) return false;
-  std::set<double> numbers(column.numbers.begin(), column.numbers.end());
-  return numbers.size() * 2 < column.texts.size();
-}
-
 /// Reads texts in columns of numbers as missing where they may be marks, and warns of numbers that
 /// are texts to the parser. Returns such a number of the target; empty if it has none.
 std::string judge_odd_cells(const FileSample& file, Records records, bool named,
@@ -356,11 +348,6 @@ std::string judge_odd_cells(const FileSample& file, Records records, bool named,
                                    "` is read as texts, because its numbers are "
                                    "written like \"",
                                    shown(cell), "\"; ", kPlainNumbers));
-    } else if (!target && use_of(names[i], columns[i]) == ColumnUse::kValues &&
-               loses_differences(columns[i])) {
-      facts.warnings.push_back(str("the numbers of the column `", shown(names[i]),
-                                   "` differ too little for 32-bit floats, so that most of them "
-                                   "read as the same number; subtract a constant from them"));
     }
   }
   return of_target;

@@ -242,6 +242,26 @@ TEST_CASE("memory: finds fields and the target", "[data]") {
   CHECK_THAT(facts.reason, Contains("1 numeric, 1 categorical"));
 }
 
+TEST_CASE("memory: numbers that 32-bit floats can't tell apart are reported", "[data]") {
+  for (const double first : {1e3, 1e7}) {
+    std::vector<double> x, y;
+    for (int i = 0; i < 100; ++i) x.push_back(first + i * 0.01), y.push_back(i * 0.5);
+    const SharedTable table(std::make_shared<MemoryTable>(
+        MemoryTable{100, {numbers("x", {'f', 8}, x), numbers("y", {'f', 8}, y)}}));
+    const FileFacts facts = sniff(table.path()).value();
+    CHECK(facts.warnings.size() == (first > 1e6 ? 1 : 0));
+  }
+}
+
+TEST_CASE("memory: integers of more than six digits are told apart", "[data]") {
+  std::vector<double> x, y;
+  for (int i = 0; i < 100; ++i) x.push_back(10'000'001 + i), y.push_back(i * 0.5);
+  const SharedTable table(std::make_shared<MemoryTable>(
+      MemoryTable{100, {numbers("user_id", {'f', 8}, x), numbers("y", {'f', 8}, y)}}));
+  CHECK_THAT(sniff(table.path()).value().reason,
+             Contains("left out: user_id (another value in each record)"));
+}
+
 TEST_CASE("memory: errors name the column", "[data]") {
   const std::vector<float> values = {1, kNan, 3};
   const SharedTable table(
