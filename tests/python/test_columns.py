@@ -1,6 +1,7 @@
 """Columns: exact integers with missing values, decimals, vectors, times, and values that no model can use."""
 
 import datetime
+import subprocess
 import warnings
 from decimal import Decimal
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from downpour._programs import program
 
 ROWS = 1000
 
@@ -272,3 +274,18 @@ def test_structured_arrays_and_lists_of_paths():
         model.predict(["a.parquet", "b.parquet"])
     with pytest.raises(ValueError, match="two columns are named 'x'"):
         model.predict(pa.Table.from_arrays([pa.array(x), pa.array(x)], names=["x", "x"]))
+
+
+def test_the_words_of_texts_count_as_in_a_csv_file(tmp_path):
+    rng = np.random.default_rng(1)
+    words = np.array("the a film plot actor scene of and with this".split())
+    y = np.arange(600) % 2
+    rows = [" ".join([*rng.choice(words, 6), "great" if label else "awful", *rng.choice(words, 4)]) for label in y]
+    frame = pd.DataFrame({"review": rows, "liked": y})
+    model = dp.Model(epochs=3).fit(frame[["review"]][:400], y[:400])
+    assert (model.predict(frame[["review"]][400:]) == y[400:]).mean() > 0.95
+    frame[:400].to_csv(tmp_path / "reviews.csv", index=False)
+    command = [program("downpour"), "train", "reviews.csv", "--target", "liked", "--epochs", "3", "--quiet"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    trained = dp.Model.load(tmp_path / "runs/reviews")
+    assert (trained.predict(frame[["review"]][400:]) == y[400:]).mean() > 0.95

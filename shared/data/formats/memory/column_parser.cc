@@ -12,6 +12,7 @@
 #include "shared/data/formats/format.h"
 #include "shared/data/formats/memory/memory_table.h"
 #include "shared/data/formats/numpy/array_elements.h"
+#include "shared/data/records/window.h"
 #include "shared/data/values/declared_fields.h"
 #include "shared/data/values/typed_fields.h"
 
@@ -62,10 +63,20 @@ bool put_as_text(const TypedField& field, T value, Columns& columns, Fault& faul
   return put(field, std::string_view(text.data(), size_t(end.ptr - text.data())), columns, fault);
 }
 
+/// Writes a text as a cell of a CSV file.
 bool put_text(const Wanted& wanted, std::string_view text, Columns& columns, Fault& fault) {
   if (wanted.missing && wanted.missing->matches(text))
     return wanted.field.read_missing(columns, fault);
-  return put(wanted.field, text, columns, fault);
+  if (wanted.field.take_only(text, columns)) return true;
+  FieldWriter writer = wanted.field.begin(columns);
+  if (wanted.field.type() == FieldType::kString)
+    return writer.take_cell(text, fault) && writer.finish(fault);
+  // Numbers are parsed up to a character that is no digit, and the next text follows at once.
+  std::string copy(text);
+  copy.append(kPadBytes, '\0');
+  if (writer.take_cell({copy.data(), text.size()}, fault)) return writer.finish(fault);
+  if (fault.made.empty()) fault.made = std::string(fault.text);
+  return false;
 }
 
 /// Writes the elements of a row of a wide column.
@@ -296,7 +307,7 @@ class ColumnParser final : public RecordParser {
                    str("data.fields.", field.name()), hint};
     };
     const bool texts = column->kind == Kind::kTexts || column->kind == Kind::kDictionary;
-    if (texts && field.type() != FieldType::kString)
+    if (texts && field.type() != FieldType::kString && !field.is_bag())
       return wrong("is declared as numbers, but the column contains texts",
                    "convert the column to numbers");
     if (column->kind == Kind::kPairs)

@@ -191,6 +191,39 @@ TEST_CASE("memory: a number and its text have the same key as in a CSV file", "[
   CHECK(keys_of({.name = "k", .kind = Kind::kTexts, .texts = texts.view()}) == wanted);
 }
 
+TEST_CASE("memory: a text of several words has the same keys as a cell of a CSV file", "[data]") {
+  const ScratchDir dir;
+  const FieldSpec field = GENERATE(
+      FieldSpec{.name = "k", .type = FieldType::kString, .shape = {-1}, .transform = {ops::Hash{}}},
+      FieldSpec{.name = "k", .type = FieldType::kInt64, .shape = {-1}});
+  auto csv = std::make_shared<ReadPlan>();
+  csv->data.format = DataFormat::kCsv;
+  csv->data.columns = {"k"};
+  csv->data.fields = {field};
+  csv->layout.bags = {{"k", 0}};
+  csv->layout.tables = {TableId(0)};
+  csv->data.shuffle = "off";
+  csv->files = list_files(csv->data, {.paths = {dir.write("k.csv", "3 4 3\n5\n")}}, "/").value();
+  const Batch wanted = read_table(csv).value().at(0);
+  REQUIRE(wanted.bags[0].offsets == std::vector<uint32_t>{0, 3, 4});
+  const Texts texts({"3 4 3", "5"});
+  const std::vector<int32_t> codes = {0, 1};
+  const MemoryColumn plain{.name = "k", .kind = Kind::kTexts, .texts = texts.view()};
+  MemoryColumn indexed = numbers("k", {'i', 4}, codes);
+  indexed.kind = Kind::kDictionary;
+  indexed.texts = texts.view();
+  indexed.text_count = 2;
+  for (const MemoryColumn& column : {plain, indexed}) {
+    const SharedTable table(std::make_shared<MemoryTable>(MemoryTable{2, {column}}));
+    auto plan = table_plan(table, {field});
+    plan->layout = csv->layout;
+    const Batch got = read_table(plan).value().at(0);
+    CHECK(got.tables[0].keys == wanted.tables[0].keys);
+    CHECK(got.bags[0].offsets == wanted.bags[0].offsets);
+    CHECK(got.bags[0].keys == wanted.bags[0].keys);
+  }
+}
+
 TEST_CASE("memory: pairs give keys with values", "[data]") {
   const std::vector<int32_t> starts = {0, 2, 2, 3};
   const std::vector<int64_t> keys = {5, 1, 5};
