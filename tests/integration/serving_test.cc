@@ -180,6 +180,27 @@ TEST_CASE("serve predicts what predict does, for libsvm", "[integration]") {
   CHECK(skew(dir, kPairsJob, pairs(1), pairs(2)) <= kTolerance);
 }
 
+TEST_CASE("serve loads the checkpoint of a new run in the same folder", "[integration]") {
+  const ScratchDir dir;
+  const Records records = pairs(1);
+  dir.write("job.toml", kPairsJob);
+  dir.write("train.csv", records.text);
+  downpour(dir, {"train", dir / "job.toml", "--quiet"});
+  Serving serving(dir);
+  const std::string body = Json{{"rows", {records.rows[0]}}}.dump();
+  const std::string before = HttpClient(serving.address).post(body).body;
+  downpour(dir, {"train", dir / "job.toml", "--quiet", "--fresh", "--set", "seed=2", "--set",
+                 "optimizer.learning_rate=0.001"});
+  std::string after = before;
+  for (int i = 0; i < 200 && after == before; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    after = HttpClient(serving.address).post(body).body;
+  }
+  // The number of the checkpoint is the same.
+  CHECK(Json::parse(after)["model"] == Json::parse(before)["model"]);
+  CHECK(after != before);
+}
+
 TEST_CASE("serve loads new checkpoints without a failed request, and stops gracefully",
           "[integration]") {
   const ScratchDir dir;

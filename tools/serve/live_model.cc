@@ -10,6 +10,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/str.h"
 #include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/run_file.h"
 #include "shared/env/signals.h"
 #include "tools/embedded/description.h"
 
@@ -70,6 +71,8 @@ LiveModel::~LiveModel() {
 Result<std::unique_ptr<LiveModel>> LiveModel::open(Storage& storage, Options options) {
   std::unique_ptr<LiveModel> model(new LiveModel(storage, std::move(options)));
   DP_TRY(model->current_, model->load());
+  if (const auto manifest = checkpoint::load_model(storage, model->options_.run_dir, nullptr))
+    model->loaded_ = {manifest->run, manifest->id};
   model->thread_ = std::thread([live = model.get()] { live->run(); });
   return model;
 }
@@ -77,6 +80,12 @@ Result<std::unique_ptr<LiveModel>> LiveModel::open(Storage& storage, Options opt
 std::shared_ptr<const LoadedModel> LiveModel::current() const {
   const std::lock_guard lock(mutex_);
   return current_;
+}
+
+/// Returns the id of the run in the folder; 0 if it is not known.
+uint64_t LiveModel::run_id() const {
+  const auto run = checkpoint::read_run(storage_, options_.run_dir);
+  return run ? run->id : 0;
 }
 
 Result<std::shared_ptr<const LoadedModel>> LiveModel::load() {
@@ -87,8 +96,8 @@ Result<std::shared_ptr<const LoadedModel>> LiveModel::load() {
     DP_TRY(auto rows, RowScorer::make(scorer));
     loaded->rows.push_back(std::move(rows));
   }
-  loaded_ = scorer->checkpoint();
-  loaded->checkpoint = str(loaded_.term, "-", loaded_.n);
+  const ViewId id = scorer->checkpoint();
+  loaded->checkpoint = str(id.term, "-", id.n);
   loaded->classes = classes_of(*scorer);
   const RowScorer& rows = *loaded->rows.front();
   loaded->description = dump({{"model", loaded->checkpoint},
@@ -100,10 +109,12 @@ Result<std::shared_ptr<const LoadedModel>> LiveModel::load() {
 
 void LiveModel::poll() {
   std::erase_if(retired_, [](const auto& model) { return model.use_count() == 1; });
-  const auto newest = checkpoint::newest_manifest(storage_, options_.run_dir);
-  if (!newest || *newest == seen_) return;
+  const auto newest_id = checkpoint::newest_manifest(storage_, options_.run_dir);
+  if (!newest_id) return;
+  const Version newest{run_id(), *newest_id};
+  if (newest == seen_) return;
   const auto failed = [&](const Error& error) {
-    if (error.code == ErrorCode::kBadData) seen_ = *newest;  // it stays damaged
+    if (error.code == ErrorCode::kBadData) seen_ = newest;  // it stays damaged
     std::string text = format_error(error, false);
     if (text == last_error_) return;
     last_error_ = text;
@@ -113,10 +124,12 @@ void LiveModel::poll() {
   const auto manifest = checkpoint::load_model(storage_, options_.run_dir, &skipped);
   if (!manifest) return failed(manifest.error());
   if (!skipped.empty()) options_.on_reload(false, skipped.front());  // the newest one
-  const bool older = !skipped.empty() && manifest->id < loaded_;
-  if (manifest->id != loaded_ && !older) {
+  const Version version{manifest->run, manifest->id};
+  const bool older = !skipped.empty() && version.run == loaded_.run && version.id < loaded_.id;
+  if (version != loaded_ && !older) {
     auto model = load();
     if (!model) return failed(model.error());
+    loaded_ = version;
     const std::string text = str("now serves checkpoint ", (*model)->checkpoint);
     {
       const std::lock_guard lock(mutex_);
@@ -125,7 +138,7 @@ void LiveModel::poll() {
     retired_.push_back(*std::move(model));
     options_.on_reload(true, text);
   }
-  seen_ = *newest;
+  seen_ = newest;
   last_error_.clear();
 }
 

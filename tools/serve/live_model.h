@@ -45,6 +45,7 @@ class LiveModel {
  private:
   LiveModel(Storage& storage, Options options);
   Result<std::shared_ptr<const LoadedModel>> load();
+  uint64_t run_id() const;
   void poll();
   void run();
 
@@ -56,7 +57,13 @@ class LiveModel {
   std::shared_ptr<const LoadedModel> current_;
   // Only the loading thread uses these.
   std::vector<std::shared_ptr<const LoadedModel>> retired_;  // freed here, not by a loop
-  ViewId seen_, loaded_;
+  /// A checkpoint. Those of another run in the same folder have the same numbers.
+  struct Version {
+    uint64_t run = 0;
+    ViewId id;
+    bool operator==(const Version&) const = default;
+  };
+  Version seen_, loaded_;
   std::string last_error_;
   std::thread thread_;
 };
