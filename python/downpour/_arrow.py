@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from . import _library as c
 from ._table import MOST_NUMBERS, Table, filled, leave_out
-from ._values import check_range, finite_vectors, vectors_of
+from ._values import check_range, finite_vectors, text_of, vectors_of
 
 
 def table_of(data: Any) -> Table:
@@ -72,6 +72,9 @@ def _plain(name: str, column: Any, rounded: set[str]) -> Any:
         return column.cast(pa.string())
     if pa.types.is_decimal(kind):
         return _of_decimals(column)
+    if pa.types.is_dictionary(kind) and not (pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)):
+        texts = [None if value is None else text_of(value) for value in column.dictionary.to_pylist()]
+        return pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
     if pa.types.is_floating(kind):
         if check_range(f"column `{name}`", column.to_numpy(zero_copy_only=False)):
             rounded.add(name)

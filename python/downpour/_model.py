@@ -428,8 +428,7 @@ class Model:
         model = self._model()
         if not isinstance(X, Table):
             X = with_titles(X, self._titles if self._names is None else None)
-            if 'format = "memory"' not in self.description["job"]:
-                X = booleans_as_texts(X, self._columns_of("text"))
+            X = booleans_as_texts(X, self._columns_of("text") - self._columns_of("number"))
         table = X if isinstance(X, Table) else table_of(X, self._names)
         self._check_ids(table)
         out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)

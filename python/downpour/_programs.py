@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from . import _library as c
 from ._model import Callback, Model, _toml
+from ._values import is_number
 
 __all__ = ["program", "train"]
 
@@ -54,8 +55,8 @@ def train(
     Args:
         job: the path of a job file (.toml). None: a model is chosen for `data`.
         data: path of a data file, or a list of paths. A pandas DataFrame or PyArrow table is written to a file beside
-            the run folder, RUN_DIR.data.csv (.jsonl if texts have line breaks), which is removed when the run is
-            complete. None: the job names its data.
+            the run folder, RUN_DIR.data.csv (.jsonl if texts have line breaks or are numbers), which is removed when
+            the run is complete. None: the job names its data.
         ps: parameter-server processes; None: those of the job, or 1.
         workers: worker processes; None: those of the job, or 1. With one of each, everything runs in one process.
             0: one process with a worker for each replica.
@@ -122,7 +123,8 @@ def _check_same_data(run_dir: str, made: pathlib.Path, digest: str) -> None:
 
 def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str, Any], pathlib.Path | None]:
     """Returns the keys of the job that name the data, and the file beside the run folder that data in memory become.
-    `detected`: the program detects the fields, which it can't do in CSV files whose texts have line breaks."""
+    `detected`: the program detects the fields. In CSV files it can't do that if texts have line breaks, and it takes texts
+    such as "00512" for numbers."""
     if data is None:
         return {}, None
     if isinstance(data, (str, os.PathLike)):
@@ -145,7 +147,8 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
     path = pathlib.Path(os.path.abspath(run_dir) + ".data.csv")
     path.parent.mkdir(parents=True, exist_ok=True)
     batches = [("data", batch) for batch in table.to_batches()]
-    if not _files.write(batches, path).has_breaks:
+    has_breaks = _files.write(batches, path).has_breaks
+    if not (has_breaks or (detected and any(map(_has_numbers_as_texts, table.columns)))):
         return {"data.source": [str(path)]}, path
     if not detected:
         return {"data.source": [str(path)], "data.quoted_newlines": True}, path
@@ -153,6 +156,16 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
     path = path.with_suffix(".jsonl")
     _files.write(batches, path)
     return {"data.source": [str(path)]}, path
+
+
+def _has_numbers_as_texts(column: Any) -> bool:
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return False
+    texts = [text for text in column.cast(pa.large_string()).unique().to_pylist() if text]
+    return bool(texts) and all(map(is_number, texts))
 
 
 def _absolute(path: str | os.PathLike) -> str:

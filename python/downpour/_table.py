@@ -208,7 +208,8 @@ def with_titles(X: Any, titles: list[str] | None) -> Any:
 
 
 def booleans_as_texts(X: Any, texts: set[str]) -> Any:
-    """Returns a DataFrame or Arrow table with the texts that a file has in the place of booleans, in the columns `texts`."""
+    """Returns a DataFrame or Arrow table with the texts that files and categories have in the place of booleans, in the
+    columns `texts`."""
     module = type(X).__module__.partition(".")[0]
     if module not in ("pandas", "pyarrow") or not hasattr(X, "columns"):
         return X
@@ -216,7 +217,7 @@ def booleans_as_texts(X: Any, texts: set[str]) -> Any:
     flags = [name for name, kind in kinds.items() if str(name) in texts and str(kind).startswith("bool")]
     if not flags:
         return X
-    warn(f"column `{flags[0]}` has booleans, but the model was trained on the texts of a file; they are taken as the texts "
+    warn(f"column `{flags[0]}` has booleans, but the model was trained on texts; they are taken as the texts "
          '"True" and "False", as pandas writes them')
     if module == "pandas":
         return X.assign(**{name: X[name].astype(object).map({True: "True", False: "False"}) for name in flags})

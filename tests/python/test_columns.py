@@ -289,3 +289,25 @@ def test_the_words_of_texts_count_as_in_a_csv_file(tmp_path):
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     trained = dp.Model.load(tmp_path / "runs/reviews")
     assert (trained.predict(frame[["review"]][400:]) == y[400:]).mean() > 0.95
+
+
+@pytest.mark.parametrize("kinds", [[3, 7, 11], [True, False, True]])
+def test_categories_of_other_values_are_those_of_their_texts(kinds):
+    codes = np.random.default_rng(1).integers(0, 3, 600)
+    frame = pd.DataFrame({"kind": pd.Categorical(np.array(kinds)[codes])})
+    y = np.array(kinds)[codes] == kinds[0]
+    model = dp.Model(epochs=3).fit(frame, y)
+    assert (model.predict(frame) == y).all()
+    assert (model.predict(pa.Table.from_pandas(frame)) == y).all()
+    assert (dp.Model(epochs=3).fit(pa.Table.from_pandas(frame), y).predict(frame) == y).all()
+    if kinds[0] is True:
+        with pytest.warns(UserWarning, match="`kind` has booleans, but the model was trained on texts"):
+            assert (model.predict(frame.astype(bool)) == y).all()
+
+
+def test_texts_of_digits_stay_texts(tmp_path):
+    codes = np.random.default_rng(1).integers(0, 40, 1200)
+    frame = pd.DataFrame({"code": [f"{code:05}" for code in codes], "bought": codes % 2})
+    model = dp.train(data=frame, run_dir=tmp_path / "run", settings={"model.target": "bought", "train.epochs": 3})
+    assert model.description["columns"][0]["type"] == "text"
+    assert (model.predict(frame[["code"]]) == codes % 2).all()

@@ -344,5 +344,5 @@ def test_booleans_for_a_model_of_a_file(tmp_path):
     wanted = model.predict_raw(pd.read_csv(tmp_path / "train.csv", dtype={"grey": str}))
     table = pa.Table.from_pandas(frame, preserve_index=False)
     for form in (frame, frame.astype({"grey": "boolean"}), frame.astype({"grey": "bool[pyarrow]"}), table):
-        with pytest.warns(UserWarning, match="`grey` has booleans, but the model was trained on the texts of a file"):
+        with pytest.warns(UserWarning, match="`grey` has booleans, but the model was trained on texts"):
             np.testing.assert_array_equal(model.predict_raw(form), wanted)

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "shared/data/formats/memory/memory_table.h"
+#include "shared/data/formats/numpy/array_elements.h"
 #include "shared/data/formats/numpy/arrays.h"
 #include "shared/data/formats/sniff_columns.h"
 
@@ -29,6 +30,11 @@ void look_at(const MemoryColumn& column, uint64_t row, Column& into) {
     }
   } else if (const double value = number(); std::isnan(value)) {
     ++into.empty;
+  } else if (column.type.is_integer()) {  // a double would round large ones, such as hashes
+    visit_npy_type(column.type, [&]<typename T, bool kSwap>() {
+      const char* const at = column.values + int64_t(row) * column.stride;
+      into.add_text(str(element_value<T, kSwap>(at)), value);
+    });
   } else {
     into.add_number(value);
   }
@@ -83,6 +89,9 @@ FileFacts table_facts(const MemoryTable& table, const std::string& path, const R
   facts.reason =
       str(table.rows,
           " rows: ", describe_columns(roles, {.titles = titles, .columns = columns}, names, facts));
+  for (FieldSpec& field : facts.fields)  // every format splits the texts of these fields
+    if (field.is_bag() && field.type == FieldType::kString)
+      field.transform = {ops::Tokens{}, ops::Hash{}};
   return facts;
 }
 

@@ -286,6 +286,17 @@ TEST_CASE("memory: numbers that 32-bit floats can't tell apart are reported", "[
   }
 }
 
+TEST_CASE("memory: integers that a double rounds are keys", "[data]") {
+  std::vector<uint64_t> x;
+  std::vector<double> y;
+  for (int i = 0; i < 100; ++i) x.push_back((uint64_t{1} << 60) + i % 7), y.push_back(i * 0.5);
+  const SharedTable table(std::make_shared<MemoryTable>(
+      MemoryTable{100, {numbers("hash", {'u', 8}, x), numbers("y", {'f', 8}, y)}}));
+  const FieldSpec field = sniff(table.path()).value().fields.at(0);
+  CHECK(field.type == FieldType::kString);
+  CHECK(std::holds_alternative<ops::Hash>(field.transform.at(0)));
+}
+
 TEST_CASE("memory: integers of more than six digits are told apart", "[data]") {
   std::vector<double> x, y;
   for (int i = 0; i < 100; ++i) x.push_back(10'000'001 + i), y.push_back(i * 0.5);
