@@ -60,6 +60,7 @@ Result<int> run(const Flags& flags) {
   DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY(std::string unknown, chief::check_labels(job));
   DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));
+  DP_TRY_VOID(chief::check_evaluation(plan));
   DP_TRY_VOID(chief::choose_slices(plan, wire::Purpose::kTrain));
   PosixStorage storage;
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);

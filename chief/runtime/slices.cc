@@ -14,6 +14,7 @@
 #include "shared/data/reading/slice_plan.h"
 #include "shared/data/values/label_texts.h"
 #include "shared/job/job_file.h"
+#include "shared/model/graph.h"
 
 namespace downpour::chief {
 namespace {
@@ -75,6 +76,28 @@ std::vector<std::string> most_frequent(const data::TextCounter& counter, size_t 
 }
 
 }  // namespace
+
+Result<void> check_evaluation(const RunPlan& run) {
+  const Job& job = run.job;
+  if (run.eval_files.empty() || job.eval.source.is_program() || !job.data.program.empty())
+    return {};
+  DP_TRY(const auto graph, model::Graph::build(job));
+  const auto trained = data::make_read_plan(job, graph->inputs(), graph->output_widths(),
+                                            job.data.source, {}, /*holdout=*/0);
+  data::ReadPlan plan = *data::for_evaluation(*trained, job.eval.source, run.eval_files);
+  plan.batches_max = 1;
+  if (job.train.quarantine) plan.data.bad_records = BadRecords::kSkip;
+  const auto ranges = evaluation_data(run).ranges;
+  if (ranges.empty()) return {};
+  Batch batch;
+  const auto read = [&]() -> Result<void> {
+    DP_TRY(const auto reader, data::open_shard(std::make_shared<const data::ReadPlan>(plan),
+                                               data::Split::kAll, {}, ranges[0], 0));
+    DP_TRY_VOID(reader->next(batch));
+    return {};
+  };
+  return read().context("the evaluation's source");
+}
 
 Result<void> choose_slices(RunPlan& run, wire::Purpose mode) {
   Job& job = run.job;

@@ -1,5 +1,6 @@
 // Training with real processes and real files, as a user sees it.
 #include <algorithm>
+#include <filesystem>
 #include <sched.h>
 #include <signal.h>
 #include <sstream>
@@ -381,6 +382,28 @@ TEST_CASE("unknown verbs and missing arguments end with 64 and a hint", "[integr
   CHECK(verb.err.find("did you mean `train`") != std::string::npos);
   CHECK(downpour(dir, {"train"}).status == 64);
   CHECK(downpour(dir, {"train", dir / "absent.toml"}).status == 66);
+}
+
+TEST_CASE("evaluation data that do not fit the job are an error before training begins",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string train = "a,y\n", other = "b\ty\n";
+  for (int i = 0; i < 200; ++i) {
+    train += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
+    other += std::to_string(i) + "\t" + std::to_string(i % 2) + "\n";
+  }
+  dir.write("train.csv", train);
+  dir.write("other.tsv", other);
+  dir.write("job.toml",
+            "data = { source = \"train.csv\", format = \"csv\" }\n"
+            "model = { preset = \"wide_deep\", target = \"y\" }\n"
+            "eval.source = \"other.tsv\"\n");
+  const Ended ended = downpour(dir, {"train", dir / "job.toml"});
+  CHECK(ended.status == 78);
+  CHECK(ended.err.find("the evaluation's source: field a: there is no column \"a\"") !=
+        std::string::npos);
+  CHECK(ended.err.find("they are separated by tabs: set format = \"tsv\"") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(dir / "runs/job/events.jsonl"));
 }
 
 /// Returns the processors that a process may use.

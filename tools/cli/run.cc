@@ -207,6 +207,7 @@ int run_job(RunRequest request) {
   if (request.mode == wire::Purpose::kTrain) {
     if (auto learned = chief::learn_statistics(*plan, request.fresh); !learned)
       return fail(learned.error());
+    if (auto checked = chief::check_evaluation(*plan); !checked) return fail(checked.error());
   }
   if (request.mode != wire::Purpose::kPredict) {
     if (auto chosen = chief::choose_slices(*plan, request.mode); !chosen)

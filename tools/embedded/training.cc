@@ -141,6 +141,7 @@ Result<Trained> train(const TrainingRequest& request) {
     if (!note.empty()) warnings.push_back(std::move(note));
   }
   DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
+  DP_TRY_VOID(chief::check_evaluation(plan));
   DP_TRY_VOID(chief::choose_slices(plan, wire::Purpose::kTrain));
   MemoryStorage storage;
   if (const std::string& from = chosen.job.train.warm_start.run; !from.empty()) {

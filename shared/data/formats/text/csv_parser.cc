@@ -99,10 +99,13 @@ class CsvParser final : public RecordParser {
     std::string there;
     for (size_t i = 0; i < std::min<size_t>(names.size(), 50); ++i)
       there += (i == 0 ? "" : ", ") + names[i];
+    const bool tabs = names.size() == 1 && names[0].find('\t') != std::string::npos;
     return Error{ErrorCode::kConfig,
                  str("field ", spec.name, ": there is no column \"", column, "\""), where,
                  str("the columns are: ", shown(there),
-                     data.header ? "" : "; if the first line has the names: data.header = true")};
+                     tabs          ? "; they are separated by tabs: set format = \"tsv\""
+                     : data.header ? ""
+                                   : "; if the first line has the names: data.header = true")};
   }
 
   static bool bad(const char* reason, const char* begin, const char* end, Fault& fault) {
