@@ -23,7 +23,7 @@ std::span<const uint8_t> bytes_of(const std::string& text) {
 
 /// Appends `value` in `bytes` bytes.
 void put(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(char(value >> (8 * i)));
+  for (int i = 0; i < bytes; ++i, value >>= 8) out.push_back(char(value));
 }
 
 /// A zip archive without compression (PKWARE, APPNOTE 6.3.10). All sizes are in the fields of

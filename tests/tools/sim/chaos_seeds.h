@@ -1,7 +1,6 @@
 // check_chaos: runs many seeds of a simulator with all kinds of faults.
 #pragma once
 
-#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -13,7 +12,7 @@
 namespace downpour::sim {
 
 /// Checks that no seed violates an invariant, and that each of the events occurs in 1 % of the
-/// seeds. `job` is the option that selects the job.
+/// seeds, if they are enough for that. `job` is the option that selects the job.
 inline void check_chaos(const Simulator& simulator, uint64_t seeds, const char* job,
                         std::initializer_list<const char*> events) {
   std::map<std::string, uint64_t> seeds_with;
@@ -23,9 +22,10 @@ inline void check_chaos(const Simulator& simulator, uint64_t seeds, const char* 
     REQUIRE(outcome.violation.empty());
     for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
   }
+  if (seeds < 100) return;
   for (const char* name : events) {
     INFO(name);
-    CHECK(seeds_with[name] >= std::max<uint64_t>(1, seeds / 100));
+    CHECK(seeds_with[name] >= seeds / 100);
   }
 }
 
