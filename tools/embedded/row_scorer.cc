@@ -89,7 +89,7 @@ Result<std::unique_ptr<RowScorer>> RowScorer::make(std::shared_ptr<const Scorer>
   job.data.program.clear();
   auto plan = data::for_prediction(
       *data::make_read_plan(job, layout, scorer->widths(), SourceSpec{}, {}, 0), job.model.outputs);
-  const data::JsonRules rules{.texts_are_cells = is_table(format),
+  const data::JsonRules rules{.texts_are_cells = is_table(format) || is_memory(format),
                               .numbers_as_texts = is_table(format) || is_memory(format)};
   if (rows->takes_lines_) {
     rows->inputs_.push_back({.name = "features", .type = FieldType::kInt64, .shape = {-1}});

@@ -42,7 +42,8 @@ struct RequestRows::Impl {
 
   json::Parser body, row;
   std::vector<Column> columns;
-  std::string text;  // rows that are not in the body
+  std::string nested;  // an input that is a member of the values of a column
+  std::string text;    // rows that are not in the body
   std::vector<size_t> ends;
   std::vector<uint8_t> seen;
   // of a row of pairs
@@ -104,8 +105,12 @@ json::ErrorCode RequestRows::Impl::read_columns(json::Value& value, const RowSco
     std::string_view name;
     if (const json::ErrorCode error = member.unescaped_key().get(name)) return error;
     // Rows repeat the names, so those of other columns would cost memory.
-    if (std::ranges::find(model.inputs(), name, &FieldSpec::source_name) == model.inputs().end())
+    if (std::ranges::find(model.inputs(), name, &FieldSpec::source_name) == model.inputs().end()) {
+      for (const FieldSpec& input : model.inputs())
+        if (model.may_omit() && input.source_name().starts_with(str(name, '.')))
+          nested = input.source_name();
       continue;
+    }
     Column& column = columns.emplace_back(Column{std::string(name), {}});
     json::Array array;
     if (const json::ErrorCode error = member.value().get_array().get(array)) return error;
@@ -122,6 +127,11 @@ json::ErrorCode RequestRows::Impl::read_columns(json::Value& value, const RowSco
 
 Result<void> RequestRows::Impl::rows_of_columns(const RowScorer& model, size_t rows_max,
                                                 size_t& count) {
+  if (!nested.empty()) {
+    return malformed(
+        str("a column has objects: send each of their members as a column, such as `", nested, '`'),
+        "columns");
+  }
   if (columns.empty()) return malformed("no column is an input of the model", "columns");
   count = columns[0].values.size();
   for (const Column& column : columns) {
@@ -318,6 +328,7 @@ Result<void> RequestRows::read(std::string_view body, const RowScorer& model) {
   Impl& impl = *impl_;
   rows_.clear();
   impl.columns.clear();
+  impl.nested.clear();
   impl.text.clear();
   impl.ends.clear();
   DP_TRY_VOID(find_rows(body, model));

@@ -218,6 +218,23 @@ TEST_CASE("serve: errors name the row, the column and the value", "[serve]") {
   }
 }
 
+TEST_CASE("serve: a column of objects is refused, a column of one of their members is not",
+          "[serve]") {
+  std::string lines;
+  for (int i = 0; i < 200; ++i)
+    lines += str("{\"user\": {\"age\": ", i % 50, "}, \"label\": ", i % 50 / 25, "}\n");
+  Run run(R"(
+data = { format = "jsonl", fields = { age = { column = "user.age" }, label = {} } }
+model = { preset = "logistic_regression", inputs = ["age"] }
+)",
+          lines);
+  CHECK(predict(run, R"({"columns": {"user.age": [7]}})") ==
+        predict(run, R"({"rows": [{"user": {"age": 7}}]})"));
+  const Error error = error_of(run, R"({"columns": {"user": [{"age": 7}]}})");
+  CHECK(error.code == ErrorCode::kMalformed);
+  CHECK_THAT(error.what, Contains("such as `user.age`"));
+}
+
 TEST_CASE("serve: a model of libsvm lines takes keys with values", "[serve]") {
   Run run(kPairsJob, libsvm_of());
   const auto wanted = predict(
