@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from ._values import as_array, is_missing, is_number, is_sequence, numbers_of, t
 #: More integers, and more than FEW floats, are no classes.
 CLASSES_MAX = 1000
 FEW = 10
+
+_INTEGER = re.compile(r"(-?(?:0|[1-9]\d{0,17}))(?:\.0+)?")
 
 
 def are_two_labels(y: np.ndarray) -> bool:
@@ -123,6 +126,15 @@ def as_weights(sample_weight: Any) -> np.ndarray:
     return weights
 
 
+def integers_of(texts: list[str]) -> np.ndarray:
+    """Returns the integers of texts such as "1" and "2.0", or the texts if one is another, or if two have the same integer."""
+    matches = [_INTEGER.fullmatch(str(text)) for text in texts]
+    numbers = {str(text): int(match[1]) for text, match in zip(texts, matches) if match is not None}
+    if None in matches or len(set(numbers.values())) < len(numbers):
+        return np.array(texts)
+    return np.array([numbers[str(text)] for text in texts])
+
+
 def encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str = "eval_set") -> np.ndarray:
     """Returns the places of labels among `classes`; None: of numbers, which stay as they are. Raises ValueError for a label
     that is none of them. `name` is that of the argument."""
@@ -134,6 +146,10 @@ def encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str
         return y
     if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
         y = np.array([text_of(label) for label in y.tolist()], str)
+    elif classes.dtype.kind == "i" and y.dtype.kind in "OU":
+        y = integers_of(y.tolist())
+    elif classes.tolist() == [0, 1] and y.dtype.kind in "if" and not (y == 0).any():
+        y = np.where(y == -1, 0, y)  # a binary target reads -1 as 0
     order = np.argsort(classes)  # a model of `downpour train` has them in another order
     places = np.minimum(np.searchsorted(classes, y, sorter=order), len(classes) - 1)
     codes = order[places]

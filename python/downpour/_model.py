@@ -17,7 +17,7 @@ from ._advice import uneven_columns, worse_than_simple
 from ._importance import permutation_importance
 from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
-    one_dimensional)
+    integers_of, one_dimensional)
 from ._progress import noting_interrupts, print_epochs
 from ._table import Table, booleans_as_texts, loaded, rows_of, split, table_of, titles_of, with_titles
 from ._values import check_range, warn
@@ -559,7 +559,7 @@ class Model:
             self.classes = None if extras["classes"] is None else np.array(extras["classes"])
             return
         named = self.description["outputs"][0]["classes"]
-        self.classes = np.array(named) if named else self._classes_of_output()
+        self.classes = integers_of(named) if named else self._classes_of_output()
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_trained", "description")}

@@ -1,5 +1,6 @@
 """Labels: what numbers are guessed to be, their forms, and labels that no model can use."""
 
+import subprocess
 import warnings
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from downpour._programs import program
 
 ROWS = 1000
 X = pd.DataFrame({"a": np.random.default_rng(1).normal(size=ROWS)})
@@ -120,3 +122,19 @@ def test_labels_that_are_not_part_of_the_bytes():
         warnings.simplefilter("error")
         assert dp.Model.from_bytes(quiet(THREE).to_bytes()).classes.tolist() == [0, 1, 2]
         fit(X.a).to_bytes()
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (1, 2), (5, 1), (1.0, 2.0), (1, 2, 3), ("01", "02"), ("lo", "mid", "hi")])
+def test_a_model_of_a_file_has_the_labels_of_the_file(tmp_path, values):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=900)
+    y = np.array(values)[np.digitize(x, [0] if len(values) == 2 else [-0.5, 0.5])]
+    frame = pd.DataFrame({"x": x, "label": y})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    command = [program("downpour"), "train", "data.csv", "--epochs", "5", "--quiet"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    model = dp.Model.load(tmp_path / "runs/data")
+    predicted = model.predict(frame[["x"]])
+    assert (predicted == (y > 0 if values == (-1, 1) else y)).mean() > 0.9
+    assert model.importance(frame[["x"]], y)["x"] > 0
+    model.partial_fit(frame[["x"]], y)
