@@ -58,13 +58,18 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   }
 }
 
+/// Returns the target of a preset.
+std::string target_of(const PresetOptions& options) {
+  return options.target.empty() ? "label" : options.target;
+}
+
 /// Returns the targets and weights of a model that is not yet complete.
 data::Roles roles_of(const ModelSpec& model) {
   data::Roles roles;
   if (!model.preset.empty()) {
     const PresetOptions& options = model.options;
     const PresetInfo* const preset = find_preset(model.preset);
-    data::Roles::Target target{options.target.empty() ? "label" : options.target, options.loss};
+    data::Roles::Target target{target_of(options), options.loss};
     if (target.loss.empty() && preset != nullptr)
       target.loss = preset->loss, target.may_be_class = preset->has_classes;
     roles.targets = {target};
@@ -254,7 +259,7 @@ Result<void> fill_classes(const FileFacts& found, bool fresh, Job& job) {
     DP_TRY_VOID(complete_classes(job.data, job.base_dir, runs,
                                  role == roles.end() || may_be_class ? "" : role->loss, field));
     if (may_be_class && field.classes.size() > 2) options.loss = "softmax_cross_entropy";
-    if (field.name == options.target && options.loss == "softmax_cross_entropy" &&
+    if (field.name == target_of(options) && options.loss == "softmax_cross_entropy" &&
         options.classes == 0)
       options.classes = uint32_t(field.classes.size());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr size_t kSliceTextsMax = 10'000;  // more different values of a field are an error
 constexpr uint32_t kCountedRecords = 1024;
+constexpr size_t kCheckedFiles = 16;
 
 /// The records of an evaluation.
 struct EvaluationData {
@@ -87,16 +89,20 @@ Result<void> check_evaluation(const RunPlan& run) {
   data::ReadPlan plan = *data::for_evaluation(*trained, job.eval.source, run.eval_files);
   plan.batches_max = 1;
   if (job.train.quarantine) plan.data.bad_records = BadRecords::kSkip;
-  const auto ranges = evaluation_data(run).ranges;
-  if (ranges.empty()) return {};
-  Batch batch;
-  const auto read = [&]() -> Result<void> {
-    DP_TRY(const auto reader, data::open_shard(std::make_shared<const data::ReadPlan>(plan),
-                                               data::Split::kAll, {}, ranges[0], 0));
+  const auto shared = std::make_shared<const data::ReadPlan>(std::move(plan));
+  const auto read = [&](const plan::ShardRange& range) -> Result<void> {
+    Batch batch;
+    DP_TRY(const auto reader, data::open_shard(shared, data::Split::kAll, {}, range, 0));
     DP_TRY_VOID(reader->next(batch));
     return {};
   };
-  return read().context("the evaluation's source");
+  std::set<uint32_t> files;
+  for (const plan::ShardRange& range : evaluation_data(run).ranges) {
+    if (files.size() == kCheckedFiles) break;
+    if (files.insert(range.file).second)
+      DP_TRY_VOID(read(range).context("the evaluation's source"));
+  }
+  return {};
 }
 
 Result<void> choose_slices(RunPlan& run, wire::Purpose mode) {

@@ -55,6 +55,7 @@ class Scorer {
   const Job& job() const { return job_; }
   /// Returns the number of the checkpoint, (term, n).
   ViewId checkpoint() const { return checkpoint_; }
+  uint64_t run() const { return run_; }
   /// Returns the floats of all outputs for one record.
   uint32_t row_floats() const;
   const std::vector<uint32_t>& widths() const { return widths_; }
@@ -82,6 +83,7 @@ class Scorer {
 
   Job job_;
   ViewId checkpoint_;
+  uint64_t run_ = 0;
   std::unique_ptr<model::Graph> graph_, raw_graph_;
   std::vector<uint32_t> widths_;
   std::vector<Table> tables_;  // in the order of the graph's tables

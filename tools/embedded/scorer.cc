@@ -154,6 +154,7 @@ Result<std::unique_ptr<Scorer>> Scorer::open(Storage& storage, const std::string
 Result<void> Scorer::load(Storage& storage, const std::string& run_dir) {
   DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, nullptr));
   checkpoint_ = manifest.id;
+  run_ = manifest.run;
   DP_TRY(job_, job_from_toml(manifest.job, run_dir));
   if (job_.model.is_custom()) return model::custom_refused();
   job_.eval.raw_predictions = false;  // a setting of `downpour predict`

@@ -71,8 +71,6 @@ LiveModel::~LiveModel() {
 Result<std::unique_ptr<LiveModel>> LiveModel::open(Storage& storage, Options options) {
   std::unique_ptr<LiveModel> model(new LiveModel(storage, std::move(options)));
   DP_TRY(model->current_, model->load());
-  if (const auto manifest = checkpoint::load_model(storage, model->options_.run_dir, nullptr))
-    model->loaded_ = {manifest->run, manifest->id};
   model->thread_ = std::thread([live = model.get()] { live->run(); });
   return model;
 }
@@ -96,8 +94,8 @@ Result<std::shared_ptr<const LoadedModel>> LiveModel::load() {
     DP_TRY(auto rows, RowScorer::make(scorer));
     loaded->rows.push_back(std::move(rows));
   }
-  const ViewId id = scorer->checkpoint();
-  loaded->checkpoint = str(id.term, "-", id.n);
+  loaded_ = {scorer->run(), scorer->checkpoint()};
+  loaded->checkpoint = str(loaded_.id.term, "-", loaded_.id.n);
   loaded->classes = classes_of(*scorer);
   const RowScorer& rows = *loaded->rows.front();
   loaded->description = dump({{"model", loaded->checkpoint},
@@ -129,7 +127,6 @@ void LiveModel::poll() {
   if (version != loaded_ && !older) {
     auto model = load();
     if (!model) return failed(model.error());
-    loaded_ = version;
     const std::string text = str("now serves checkpoint ", (*model)->checkpoint);
     {
       const std::lock_guard lock(mutex_);

@@ -52,6 +52,7 @@ struct RequestRows::Impl {
 
   json::ErrorCode read_rows(json::Value& value, size_t rows_max,
                             std::vector<std::string_view>& rows, bool& too_many);
+  json::ErrorCode note_nested(json::Value& value, std::string_view name, const RowScorer& model);
   json::ErrorCode read_columns(json::Value& value, const RowScorer& model);
   Result<void> rows_of_columns(const RowScorer& model, size_t rows_max, size_t& count);
   Result<void> check_names(std::string_view text, size_t number, const RowScorer& model);
@@ -98,6 +99,29 @@ static json::ErrorCode raw_text(json::Value& value, std::string_view& raw) {
   return json::kSuccess;
 }
 
+/// Notes an input that is a member of the column's values, if these are objects.
+json::ErrorCode RequestRows::Impl::note_nested(json::Value& value, std::string_view name,
+                                               const RowScorer& model) {
+  if (!model.may_omit()) return json::kSuccess;  // the names of tables may have points
+  const auto input = std::ranges::find_if(model.inputs(), [&](const FieldSpec& field) {
+    const std::string& path = field.source_name();
+    return path.size() > name.size() && path[name.size()] == '.' && path.starts_with(name);
+  });
+  json::Type type;
+  if (const json::ErrorCode error = value.type().get(type)) return error;
+  if (input == model.inputs().end() || type != json::Type::array) return json::kSuccess;
+  json::Array array;
+  if (const json::ErrorCode error = value.get_array().get(array)) return error;
+  for (auto element : array) {
+    json::Value item;
+    if (const json::ErrorCode error = element.get(item)) return error;
+    if (const json::ErrorCode error = item.type().get(type)) return error;
+    if (type == json::Type::object) nested = input->source_name();
+    break;
+  }
+  return json::kSuccess;
+}
+
 json::ErrorCode RequestRows::Impl::read_columns(json::Value& value, const RowScorer& model) {
   json::Object object;
   if (const json::ErrorCode error = value.get_object().get(object)) return error;
@@ -106,9 +130,9 @@ json::ErrorCode RequestRows::Impl::read_columns(json::Value& value, const RowSco
     if (const json::ErrorCode error = member.unescaped_key().get(name)) return error;
     // Rows repeat the names, so those of other columns would cost memory.
     if (std::ranges::find(model.inputs(), name, &FieldSpec::source_name) == model.inputs().end()) {
-      for (const FieldSpec& input : model.inputs())
-        if (model.may_omit() && input.source_name().starts_with(str(name, '.')))
-          nested = input.source_name();
+      json::Value unknown;
+      if (const json::ErrorCode error = member.value().get(unknown)) return error;
+      if (const json::ErrorCode error = note_nested(unknown, name, model)) return error;
       continue;
     }
     Column& column = columns.emplace_back(Column{std::string(name), {}});
@@ -127,7 +151,7 @@ json::ErrorCode RequestRows::Impl::read_columns(json::Value& value, const RowSco
 
 Result<void> RequestRows::Impl::rows_of_columns(const RowScorer& model, size_t rows_max,
                                                 size_t& count) {
-  if (!nested.empty()) {
+  if (!nested.empty() && std::ranges::count(columns, nested, &Column::name) == 0) {
     return malformed(
         str("a column has objects: send each of their members as a column, such as `", nested, '`'),
         "columns");

@@ -230,6 +230,8 @@ model = { preset = "logistic_regression", inputs = ["age"] }
           lines);
   CHECK(predict(run, R"({"columns": {"user.age": [7]}})") ==
         predict(run, R"({"rows": [{"user": {"age": 7}}]})"));
+  CHECK(predict(run, R"({"columns": {"user": [17], "user.age": [7]}})") ==
+        predict(run, R"({"columns": {"user.age": [7]}})"));
   const Error error = error_of(run, R"({"columns": {"user": [{"age": 7}]}})");
   CHECK(error.code == ErrorCode::kMalformed);
   CHECK_THAT(error.what, Contains("such as `user.age`"));

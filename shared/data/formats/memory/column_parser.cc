@@ -76,6 +76,7 @@ bool put_text(const Wanted& wanted, std::string_view text, Columns& columns, Fau
   copy.append(kPadBytes, '\0');
   if (writer.take_cell({copy.data(), text.size()}, fault)) return writer.finish(fault);
   if (fault.made.empty()) fault.made = std::string(fault.text);
+  fault.text = {};
   return false;
 }
 
