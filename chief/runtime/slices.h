@@ -7,9 +7,9 @@
 
 namespace downpour::chief {
 
-/// Reads the first batch of each of the first files of the evaluation data, so that data which do not fit the job are an error
-/// before training begins. Does nothing if a program makes them, or if they are held out of the
-/// training data. Errors: those of reading.
+/// Reads the first batch of each of the first files of the evaluation data, so that data which do
+/// not fit the job are an error before training begins. Does nothing if a program makes them, or if
+/// they are held out of the training data. Errors: those of reading.
 Result<void> check_evaluation(const RunPlan& plan);
 
 /// Fills in `values` of each slice that has none: the most frequent values of its field in the

@@ -147,7 +147,13 @@ def encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str
     if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
         y = np.array([text_of(label) for label in y.tolist()], str)
     elif classes.dtype.kind == "i" and y.dtype.kind in "OU":
-        y = integers_of(y.tolist())
+        known = {str(label): label for label in classes.tolist()}
+        unique, places = np.unique(y.astype(str), return_inverse=True)
+        texts = unique.tolist()
+        integers = [known.get(match[1] if (match := _INTEGER.fullmatch(text)) else text) for text in texts]
+        if None in integers:
+            raise ValueError(f"{name} has the label {texts[integers.index(None)]!r}, which is none of the classes")
+        y = np.array(integers)[places]
     elif classes.tolist() == [0, 1] and y.dtype.kind in "if" and not (y == 0).any():
         y = np.where(y == -1, 0, y)  # a binary target reads -1 as 0
     order = np.argsort(classes)  # a model of `downpour train` has them in another order

@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import tempfile
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
@@ -238,7 +239,7 @@ class Model:
             self.description = first.description
             return self
         X, y, _ = split(X, y, None)
-        table = table_of(X, self._names)
+        table = self._table_of(X)
         output = self.description["outputs"][0]
         codes = encode_known(as_labels(y), self.classes, table.rows, "y")
         if output["classes"]:  # the field of the target holds the texts of the classes
@@ -426,16 +427,18 @@ class Model:
                 the logarithm of a rate, or the values of a regression.
         """
         model = self._model()
-        if not isinstance(X, Table):
-            X = with_titles(X, self._titles if self._names is None else None)
-            X = booleans_as_texts(X, self._columns_of("text") - self._columns_of("number"))
-        table = X if isinstance(X, Table) else table_of(X, self._names)
+        table = X if isinstance(X, Table) else self._table_of(X)
         self._check_ids(table)
         out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)
         if len(table) > 0:
             predict = c.library().dp_predict if activation else c.library().dp_predict_raw
             c.check(predict(model.pointer, table.handle, self._threads(), out.ctypes.data, out.size))
         return out
+
+    def _table_of(self, X: Any) -> Table:
+        """Makes the table of data that have the columns of the records of training."""
+        X = with_titles(X, self._titles if self._names is None else None)
+        return table_of(booleans_as_texts(X, self._columns_of("text") - self._columns_of("number")), self._names)
 
     def _columns_of(self, kind: str) -> set[str]:
         return {column["name"] for column in self.description["columns"] if column["type"] == kind}
@@ -559,7 +562,8 @@ class Model:
             self.classes = None if extras["classes"] is None else np.array(extras["classes"])
             return
         named = self.description["outputs"][0]["classes"]
-        self.classes = integers_of(named) if named else self._classes_of_output()
+        table = re.search(r'^format = "(csv|tsv)"', self.description["job"], re.MULTILINE)  # its cells have no types
+        self.classes = (integers_of(named) if table else np.array(named)) if named else self._classes_of_output()
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_trained", "description")}

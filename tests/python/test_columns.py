@@ -287,8 +287,11 @@ def test_the_words_of_texts_count_as_in_a_csv_file(tmp_path):
     frame[:400].to_csv(tmp_path / "reviews.csv", index=False)
     command = [program("downpour"), "train", "reviews.csv", "--target", "liked", "--epochs", "3", "--quiet"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    trained = dp.Model.load(tmp_path / "runs/reviews")
-    assert (trained.predict(frame[["review"]][400:]) == y[400:]).mean() > 0.95
+    frame[400:].to_csv(tmp_path / "test.csv", index=False)
+    command = [program("downpour"), "predict", "runs/reviews", "--data", "test.csv", "--quiet"]
+    lines = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()
+    predicted = dp.Model.load(tmp_path / "runs/reviews").predict_proba(frame[["review"]][400:])[:, 1]
+    assert predicted == pytest.approx(np.array(lines, float), abs=1e-5)
 
 
 @pytest.mark.parametrize("kinds", [[3, 7, 11], [True, False, True]])

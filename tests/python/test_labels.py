@@ -138,3 +138,26 @@ def test_a_model_of_a_file_has_the_labels_of_the_file(tmp_path, values):
     assert (predicted == (y > 0 if values == (-1, 1) else y)).mean() > 0.9
     assert model.importance(frame[["x"]], y)["x"] > 0
     model.partial_fit(frame[["x"]], y)
+
+
+def test_labels_that_are_texts_stay_texts(tmp_path):
+    x = np.random.default_rng(1).normal(size=900)
+    y = np.array(["1", "2", "3"])[np.digitize(x, [-0.5, 0.5])]
+    frame = pd.DataFrame({"x": x, "label": y})
+    model = dp.train(data=frame, run_dir=tmp_path / "run", settings={"train.epochs": 5})
+    assert (model.predict(frame[["x"]]) == y).mean() > 0.9
+    with pytest.raises(ValueError, match="y has the label '4', which is none of the classes"):
+        model.partial_fit(frame[["x"]], np.where(y == "3", "4", y))
+
+
+def test_a_wrong_text_among_integers_is_named(tmp_path):
+    x = np.random.default_rng(1).normal(size=900)
+    frame = pd.DataFrame({"x": x, "label": np.where(x > 0, 2, 1)})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    command = [program("downpour"), "train", "data.csv", "--epochs", "2", "--quiet"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    model = dp.Model.load(tmp_path / "runs/data")
+    assert model.classes.tolist() == [1, 2]
+    model.partial_fit(frame[["x"]][:3], ["1", "2.0", "1"])
+    with pytest.raises(ValueError, match="y has the label 'x', which is none of the classes"):
+        model.partial_fit(frame[["x"]][:3], ["1", "x", "2"])
