@@ -131,6 +131,18 @@ struct Serving {
   Program program;
 };
 
+/// Calls `get` until it returns another text than `before`, for at most 10 s. Returns the last
+/// text.
+template <typename Get>
+std::string changed(const std::string& before, const Get& get) {
+  std::string now = before;
+  for (int i = 0; i < 200 && now == before; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    now = get();
+  }
+  return now;
+}
+
 /// Trains on `train`, and returns the largest difference between the predictions of `downpour
 /// predict` and of `downpour serve` for `rows`.
 float skew(const ScratchDir& dir, const char* job, const Records& train, const Records& test) {
@@ -191,11 +203,8 @@ TEST_CASE("serve loads the checkpoint of a new run in the same folder", "[integr
   const std::string before = HttpClient(serving.address).post(body).body;
   downpour(dir, {"train", dir / "job.toml", "--quiet", "--fresh", "--set", "seed=2", "--set",
                  "optimizer.learning_rate=0.001"});
-  std::string after = before;
-  for (int i = 0; i < 200 && after == before; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    after = HttpClient(serving.address).post(body).body;
-  }
+  const std::string after =
+      changed(before, [&] { return HttpClient(serving.address).post(body).body; });
   // The number of the checkpoint is the same.
   CHECK(Json::parse(after)["model"] == Json::parse(before)["model"]);
   CHECK(after != before);
@@ -226,11 +235,7 @@ TEST_CASE("serve loads new checkpoints without a failed request, and stops grace
   std::string before = model();
   for (int epochs = 3; epochs < 8; ++epochs) {
     downpour(dir, {"train", dir / "job.toml", "--quiet", "--epochs", std::to_string(epochs)});
-    std::string after = before;
-    for (int i = 0; i < 200 && after == before; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      after = model();
-    }
+    const std::string after = changed(before, model);
     CHECK(after != before);
     before = after;
   }
