@@ -25,7 +25,7 @@ struct ChiefOptions {
   bool keeps_history = false;  // writes history.jsonl into run_dir with each checkpoint
   // The signal thread of the process sets it, and then wakes the transport.
   const std::atomic<int>* stop_signal = nullptr;
-  /// predict: called with each batch, in order.
+  /// Called with each batch of predictions, in the order of the data.
   std::function<void(const PredictionBatch&)> on_prediction;
   /// Called with the progress of the job, every ChiefConfig::progress_ns. The function may be null.
   std::function<void(const ProgressSnapshot&)> on_progress;

@@ -8,11 +8,11 @@
 namespace downpour::chief {
 
 /// Fills in mean and scale of `standardize`, and min and max of `min_max`, if the job does not give
-/// them. Updates the plan's job and hash. A field takes the values of the run in the folder (unless
-/// `fresh`), or of the run that a warm start names, if it has the same ops there. Otherwise the
-/// values come from one or more passes over the training records, except those that are held out,
-/// filtered or (if the job allows it) bad. Uses several threads; the result does not depend on
-/// their number. Errors: those of reading.
+/// them. Updates the plan's job and hash. If a field has the same ops in the run in the run folder
+/// (unless `fresh`), or in the run that a warm start names, it takes the values from there.
+/// Otherwise the values come from one or more passes over the training records, except those that
+/// are held out, filtered or (if the job allows it) bad. Uses several threads; the result does not
+/// depend on their number. Errors: those of reading.
 Result<void> learn_statistics(RunPlan& plan, bool fresh);
 
 }  // namespace downpour::chief

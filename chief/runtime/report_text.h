@@ -33,14 +33,15 @@ std::string counts_text(const wire::ShardCounts& c);
 std::string partial_text(const EpochAccount& account);
 /// Returns the metric that shows an output's loss in the unit of its target: "rmse" or "logloss".
 const char* loss_name(const OutputSpec& output);
-/// The mean training loss over all outputs, for people: the rmse of a model whose only loss is
-/// squared.
+/// The mean training loss over all outputs, as people see it. If the squared loss is the only one
+/// of the model, they see its root, the rmse.
 struct ShownLoss {
   const char* name = "loss";  // or "rmse"
   std::string value;
 };
 ShownLoss shown_loss(const Job& job, double loss);
-/// Returns loss_name() of the best constant; NaN if the sums do not determine it.
+/// Returns the value of the metric loss_name() if each record's prediction is the constant for
+/// which the loss is lowest; NaN if the sums do not determine it.
 double shown_constant(const Job& job, size_t output, const Evaluation& evaluation);
 /// Returns "auc 0.9023  logloss 0.3241  (best constant: logloss 0.5512)" for every output; with a
 /// squared loss the rmse.

@@ -13,11 +13,12 @@ namespace downpour {
 /// standardized and clipped, because quantiles lose a linear relation to the target.
 void add_scaled_fields(DataSpec& data);
 
-/// Removes the fields that are standardized from `names`, and returns them. Returns none if no name
-/// would remain.
+/// Removes from `names` the fields that are standardized, and returns them. If no name would
+/// remain, removes and returns none.
 std::vector<std::string> take_standardized(const DataSpec& data, std::vector<std::string>& names);
 
-/// Returns the number of columns of a network's inputs: fields of numbers and layers.
+/// Returns the total number of columns of a network's inputs. Each name is a field of numbers or a
+/// layer.
 uint64_t width_of(const Job& job, const std::vector<std::string>& names);
 
 }  // namespace downpour

@@ -8,9 +8,9 @@
 
 namespace downpour {
 
-/// Returns `cluster.workers`. If that is 0, one process has a worker for each replica, at most one
-/// for each core. `cores`: those that the process may use, unless the job says how many
-/// (`cluster.threads`).
+/// Returns `cluster.workers`. If that is 0, all workers are in one process. Then returns the number
+/// of replicas, at least 1 and at most the number of cores: `cluster.threads` of the job, or else
+/// `cores`, those that the process may use.
 inline uint32_t workers_of(const Job& job, uint32_t cores) {
   if (job.cluster.workers > 0) return job.cluster.workers;
   if (job.cluster.threads > 0) cores = job.cluster.threads;

@@ -63,7 +63,7 @@ struct GateListener {
   };
   Losses losses;
   std::atomic<bool> lost{false};
-  // Bytes delivered by closed connections that are still in libzmq's queue.
+  // Bytes of closed connections that are still in libzmq's queue.
   std::atomic<uint64_t> closed_bytes{0};
 };
 
@@ -106,7 +106,7 @@ class TcpGate {
   /// Counts the connections of this listening socket until the socket is closed.
   std::shared_ptr<GateListener> add_listener(int fd, uint32_t frames_max, uint64_t held_bytes_max);
   /// Returns the connection with this descriptor, which sent a message of this cost. Returns null
-  /// if the descriptor belongs to a newer connection by now: one that holds fewer bytes than that.
+  /// if it holds fewer bytes: then it is a newer connection with the same descriptor.
   std::shared_ptr<GateConnection> connection(int fd, uint64_t cost_bytes);
   /// Reports that the receiver found the queue of the port empty.
   void on_drained(GateListener& listener);

@@ -60,9 +60,9 @@ class Scorer {
   uint32_t row_floats() const;
   const std::vector<uint32_t>& widths() const { return widths_; }
   /// Predicts the rows of a table in memory ("memory:7"). Writes row_floats() floats for each row:
-  /// the values of the first output, then those of the next. With `raw` writes the values before
-  /// the functions of the outputs. Uses up to `threads` threads; the result does not depend on
-  /// their number. Errors: those of reading. Requires room for all rows.
+  /// the values of the first output, then those of the next. With `raw` writes the values to
+  /// which the functions of the outputs have not been applied. Uses up to `threads` threads; the
+  /// result does not depend on their number. Errors: those of reading. Requires room for all rows.
   Result<void> predict(const std::string& table, uint32_t threads, std::span<float> out,
                        bool raw = false) const;
 
@@ -75,8 +75,8 @@ class Scorer {
   Result<void> load(Storage& storage, const std::string& run_dir);
   /// Sets the views of `buffers` to the weights that the batch needs.
   void gather(const Batch& batch, Buffers& buffers) const;
-  /// Predicts the records of a batch, and fills the batch up to a multiple of `rows`. Writes
-  /// row_floats() floats for each.
+  /// Predicts the records of a batch, after padding the batch to a multiple of `rows`. Writes
+  /// row_floats() floats for each record, and none for the padding.
   void predict_batch(Batch& batch, uint32_t rows, Buffers& buffers, bool raw, float* to) const;
   Result<void> predict_rows(const struct ScoringPlan& plan, uint64_t begin, uint64_t end,
                             std::span<float> out) const;
@@ -106,8 +106,8 @@ class RowScorer {
   /// Returns true if a row may omit inputs whose value is missing, as in the format of the training
   /// data.
   bool may_omit() const { return may_omit_; }
-  /// Returns the fields that the model reads, one for each source_name(), which is the name of a
-  /// member.
+  /// Returns the fields that the model reads. Of fields with the same source_name() it returns one.
+  /// The source_name() is the name of the JSON object's member.
   const std::vector<FieldSpec>& inputs() const { return inputs_; }
   /// Predicts all rows. `out` gets Scorer::row_floats() floats for each. Requires what
   /// data::LineBatches::parse() requires. Error kBadData names the field and the row.

@@ -12,7 +12,7 @@
 namespace downpour::tools {
 
 /// Runs the chief, one ps and one worker on a reactor of the calling thread until the job ends. The
-/// worker computes with `threads` threads. Chooses the endpoint of `options`. Returns how the job
+/// worker computes with `threads` threads. Sets `options.endpoint`. Returns how the job
 /// has ended, also if it has failed. Errors: a role could not start.
 Result<chief::Finish> run_roles(Storage& storage, const chief::RunPlan& plan,
                                 chief::ChiefConfig config, chief::ChiefOptions options,

@@ -33,8 +33,8 @@ class ShardRead {
   ShardRead(const ReaderOptions& options, const ReadTask& task, RemoteShardRead remote = {})
       : options_(options), task_(task), remote_(std::move(remote)) {}
 
-  /// Reads into `fresh`, whose memory is reused. Plans for `placements` unless it is null. Nothing
-  /// follows an end or an error.
+  /// Reads into `fresh`, whose memory is reused. Also plans the batch's pulls, unless
+  /// `placements` is null. Nothing follows an end or an error.
   ReadItem next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements);
   /// Does the same as next(), but does not wait for input processes. Returns nothing if none has
   /// sent a batch yet. Call it again with the same `fresh`.

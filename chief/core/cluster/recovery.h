@@ -15,8 +15,9 @@
 namespace downpour::chief {
 
 /// Decides which core holds which partitions. A core restores partitions from a RestorePoint, or
-/// creates them empty if the point has no images. `common` is an Adopt without partitions. It has
-/// the fields that are the same for every core: sealed epochs, quarantine markers and plan hash.
+/// creates them empty if the point has no images. The parameter `common` of several functions is an
+/// Adopt without partitions. It has the fields that are the same for every core: sealed epochs,
+/// quarantine markers and plan hash.
 class Recovery {
  public:
   struct Claim {
@@ -41,7 +42,8 @@ class Recovery {
   };
   /// A core that takes too long to adopt its partitions.
   struct Overdue {
-    // The core, which counts as lost because other cores answer. Null: the job fails with `error`.
+    // The core, which now counts as lost. Null: no other core answers, and the job fails with
+    // `error`.
     Member* member = nullptr;
     std::string why;  // reason of the loss
     Error error;
@@ -61,8 +63,8 @@ class Recovery {
   /// Sends the next view to all members. Requires Ownership::ready().
   void publish_view(Turn& turn);
   AdoptEvent on_adopted(Turn& turn, Member& member, const wire::Adopted& adopted);
-  /// Marks a ps core as lost. Its partitions wait for a ps of the same index, and no other
-  /// partition is rolled back.
+  /// Marks a ps core as lost. Its partitions wait for a ps of the same index. This call rolls
+  /// back no other partition.
   Loss lose(Turn& turn, const Member& member, const std::string& why);
   /// Handles the return of a ps core that was silent or replaced. It keeps the partitions that were
   /// not assigned to another core meanwhile. Returns their number.

@@ -34,8 +34,8 @@ struct SaveResult {
   std::string why;  // kFailed: the reason
 };
 
-/// Begins, publishes and abandons checkpoints; at most one is written at a time. After a checkpoint
-/// was published, records in History which epochs are sealed.
+/// Begins, publishes and abandons checkpoints; at most one is written at a time. When a checkpoint
+/// is published, the class records in History which epochs are sealed.
 class Checkpoints {
  public:
   Checkpoints(const ChiefConfig& config, Membership& members, const Ownership& ownership,

@@ -12,8 +12,8 @@
 
 namespace downpour::chief {
 
-/// Most records of an evaluation, times the outputs, with which it has metrics of groups: the chief
-/// keeps 16 bytes or less of each. With more, these metrics have no value.
+/// The largest number of records of an evaluation, times the outputs, for which metrics of groups
+/// are computed: the chief keeps up to 16 bytes of each. With more, these metrics have no value.
 constexpr uint64_t kGroupRecordsMax = 10'000'000;
 
 /// Returns the number of rows of eval.slices, times the outputs of the model.
@@ -51,7 +51,7 @@ class EvaluationRun {
   std::vector<OutputMetrics> outputs_, slices_;
   std::map<std::pair<uint32_t, uint32_t>, Bytes> grouped_;  // by shard and batch
   std::map<uint32_t, uint64_t> grouped_records_;            // by shard
-  uint64_t grouped_in_all_ = 0;                             // above the limit: dropped
+  uint64_t grouped_in_all_ = 0;  // above kGroupRecordsMax, grouped_ is dropped
 };
 
 }  // namespace downpour::chief

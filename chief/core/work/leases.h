@@ -38,7 +38,8 @@ struct ShardEntry {
   uint32_t batches_acked = 0;   // highest number of all leases since it was reopened
   uint32_t failures = 0;        // failed attempts in a row without progress
   uint32_t failed_batch = 0;    // batch of the newest failure
-  bool begun = false;  // some partition may have begun it; of a replica: a step has a batch
+  // Some partition may have begun it. Of a replica's shard: some step has one of its batches.
+  bool begun = false;
   uint64_t bytes_done = 0;
   std::optional<uint32_t> batches;  // known if a worker has read the end of the shard
   wire::ShardCounts counts;         // as reported by the worker that ended it
@@ -59,8 +60,8 @@ class LeaseTable {
 
   /// Divides the shards into `count` streams (stream_of[shard] < count), before the first lease.
   /// One worker at a time reads a stream. A stream belongs to a worker from the worker's first
-  /// lease on it until the worker releases its last lease on any shard, or until leave() is called.
-  /// A stream whose shards end stays with its worker.
+  /// lease on it until the worker gives back its last lease on any shard, or until leave() is
+  /// called. A shard that ends does not count as given back.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
   /// Divides the shards among `count` replicas as split() does. A replica is a stream whose shards
   /// are leased in ascending order, at most two at a time, to one worker. A worker may hold several
@@ -75,10 +76,10 @@ class LeaseTable {
   /// holds; the first open shard of a replica that no worker holds, if this worker holds fewer than
   /// `replicas_max` or the replica has waited for kReplicaWaitNs; a second shard of a replica that
   /// this worker holds, so that it can read ahead. A worker may hold one replica more than
-  /// `replicas_max` if give_away() has moved it there. If the worker holds more than `replicas_max`
-  /// replicas, and has no lease on one of them that has an open shard, it loses this replica, and
-  /// the call grants nothing. A shard that has failed since its last progress is not read ahead. If
-  /// `ahead` is false, no shard is.
+  /// `replicas_max` if give_away() has taken that replica from another worker. If the worker holds
+  /// more than `replicas_max` replicas, it loses the first of them that has an open shard and no
+  /// lease, and the call grants nothing. A shard that has failed since its last progress is not
+  /// read ahead. If `ahead` is false, no shard is.
   std::optional<wire::Lease> grant_of_replica(int64_t now_ns, Incarnation worker,
                                               uint32_t replicas_max, bool ahead = true);
   /// Returns whether the first open shard of some replica has failed since its last progress.

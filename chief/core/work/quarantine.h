@@ -44,8 +44,8 @@ class Quarantine {
   };
   /// Takes the answers of a valid round, merged over all partitions. Returns the decisions.
   std::vector<Decision> end_round(const std::vector<wire::QuarantineMarker>& answers);
-  /// Returns true if markers must be sent, or some are still undecided. Then no shard of the epoch
-  /// may be leased before another round.
+  /// Returns true if markers must be sent, or some are still undecided. Then no shard of
+  /// the current epoch may be leased before another round has ended.
   bool wants_round() const { return wants_round_; }
   /// Requests another round, because a partition knows a marker that this chief does not know.
   void ask_again() { wants_round_ = true; }

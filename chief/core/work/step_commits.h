@@ -17,9 +17,9 @@
 namespace downpour::chief {
 
 /// A step applies the next batch of every replica that has shards left. The ps cores report which
-/// batches they have staged. The step is committed when every core has the batches of all replicas;
-/// with backups, of all but so many. While a Commit is unanswered, some partitions may not have
-/// applied the step yet.
+/// batches they have staged. The step is committed when every core has the batches of all replicas,
+/// except for TrainSpec::backups of them. While a Commit is unanswered, some partitions may not
+/// have applied the step yet.
 class StepCommits {
  public:
   explicit StepCommits(const ChiefConfig& config);
@@ -41,8 +41,8 @@ class StepCommits {
   /// Forgets all reports, because a view is published. `rolled_back`: under this view all
   /// partitions begin, or have returned to a checkpoint; their step is not known yet.
   void on_view(const wire::View& view, bool rolled_back);
-  /// Returns true if a worker that knows this view may not know that all partitions have returned
-  /// to a checkpoint. What it reports as applied may be lost.
+  /// Returns true if `view` is older than the newest return of all partitions to a checkpoint. A
+  /// worker that knows no newer view may report batches as applied that are lost.
   bool precedes_rollback(ViewId view) const { return view < rolled_back_; }
   /// Begins a pass of the training: the time for which a step has waited counts from now on.
   void begin_pass(int64_t now_ns) { moved_ns_ = std::max(moved_ns_, now_ns); }
@@ -84,8 +84,8 @@ class StepCommits {
   bool on_committed(const Turn& turn, const Member& by, const wire::Committed& committed);
 
   /// Returns the leased shards of the replicas for which a step has waited for longer than
-  /// ChiefConfig::lease_stall_ns, or for longer than kBatchStallNs for each batch of a round.
-  /// Their leases must end.
+  /// ChiefConfig::lease_stall_ns, and in local training for longer than kBatchStallNs times the
+  /// batches of a local round. Their leases must end.
   std::vector<uint32_t> stalled(const Turn& turn, const LeaseTable& table);
 
   /// Records which replicas the step leaves out. Returns those that must move to another worker;
@@ -116,7 +116,8 @@ class StepCommits {
   Outbox outbox_;
   StepNorms norms_;
   int64_t sent_ns_ = 0;  // when the Commit was sent, or a checkpoint was being written
-  // When a step was last committed, no shard was leased, stalled() found some, or a pass began.
+  // The newest time at which one of these held: a step was committed, no shard was leased,
+  // stalled() returned some shards, or a pass began.
   int64_t moved_ns_ = 0;
 };
 

@@ -37,7 +37,7 @@ class StepNorms {
   double norm_ = 0, global_norm_ = 0;  // limits; 0: none
   uint32_t partitions_;
   std::optional<wire::Commit> step_;
-  std::vector<std::vector<double>> squares_;  // by partition, then by group; empty: not known yet
+  std::vector<std::vector<double>> squares_;  // by partition, then by norm; empty: not known yet
 };
 
 }  // namespace downpour::chief
