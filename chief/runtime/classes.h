@@ -15,10 +15,10 @@ struct LabelClasses {
   std::string most_frequent;
 };
 
-/// Returns the texts of the field `label` in all records of the training source. Of two, the
-/// positive class is last: the one that second_is_positive(), otherwise the rarer one. More are in
-/// ascending order. Uses several
-/// threads; the result does not depend on their number. `data` must have its format and columns.
+/// Returns the texts of the field `label` in all records of the training source. If there are two,
+/// the positive class is last: the one that second_is_positive() names, or else the rarer one. More
+/// than two are in ascending order. Uses several threads; the result does not depend on their
+/// number. `data` must have its format and columns.
 /// Errors: those of reading; kBadData if there are more than 1,000 texts, or only one.
 Result<LabelClasses> find_classes(const DataSpec& data, const std::string& label,
                                   const std::string& base_dir);
@@ -30,8 +30,9 @@ struct LabelNumbers {
   uint64_t records = 0;
   bool all_known = true;  // there are at most 1,000
 };
-/// Returns the numbers of the field `label` in all records of the training source. Passes over
-/// other texts, which are bad records. `data` must describe a table. Errors: those of reading.
+/// Returns the numbers of the field `label` in all records of the training source. Skips
+/// values that are no numbers; their records are bad. `data` must describe a table. Errors: those
+/// of reading.
 Result<LabelNumbers> find_numbers(DataSpec data, const std::string& label,
                                   const std::string& base_dir);
 
@@ -41,7 +42,7 @@ Result<LabelNumbers> find_numbers(DataSpec data, const std::string& label,
 Result<std::string> check_labels(const Job& job);
 
 /// Returns the classes of the field `label` in the job of the first of these runs that has it.
-/// Empty if there is none. An empty name is no run.
+/// Empty if there is none. Skips empty entries of `run_dirs`.
 std::vector<std::string> known_classes(const std::vector<std::string>& run_dirs,
                                        const std::string& label);
 

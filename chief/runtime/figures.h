@@ -10,8 +10,8 @@
 
 namespace downpour::chief {
 
-/// Figures by name, in the order of the file. The first one is "loss", the weighted sum over the
-/// outputs. With several outputs the others are named OUTPUT/METRIC.
+/// Figures by name, in the order of history.jsonl. The first one is "loss", the weighted sum over
+/// the outputs. With several outputs the others are named OUTPUT/METRIC.
 using Figures = std::vector<std::pair<std::string, double>>;
 
 /// The figures of one slice of the evaluation data.

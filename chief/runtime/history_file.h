@@ -24,7 +24,8 @@ struct HistoryLine {
   uint32_t epoch = 0;    // from 1
   bool partial = false;  // train.steps ended the job inside this epoch
   uint64_t steps = 0;    // batches from the start of the run to the end of this epoch
-  // The same, as train.steps counts them: with replicas, steps or local rounds of all of them.
+  // The same in the unit of train.steps: in a job with replicas, the steps or local rounds that all
+  // replicas make together.
   uint64_t steps_counted = 0;
   uint64_t records = 0;  // applied in this epoch
   double seconds = 0;    // of training

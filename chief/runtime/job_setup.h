@@ -49,10 +49,11 @@ struct ChosenJob {
 Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> overrides,
                              bool fresh, const std::string& here);
 
-/// Fills open settings (format, columns, header, fields) from the first data file, then calls
-/// complete_job(). `sniffed` receives the findings. Classes of a label are those of an earlier run
-/// in the run folder, unless `fresh`. `origins`: where the job's keys come from; without it, a key
-/// with its default value is open.
+/// Fills settings (format, columns, header, fields) that the user has not given from the first data
+/// file, then calls complete_job(). `sniffed` receives the findings. Classes of a label are those
+/// of an earlier run in the run folder, unless `fresh`. `origins` tells where the job's keys come
+/// from, and so which of them are given; without it, those are given that do not have their default
+/// value.
 Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh = false,
                                 const Origins* origins = nullptr);
 

@@ -58,9 +58,9 @@ Result<uint64_t> hash_of(const RunPlan& plan);
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                              std::vector<std::string>* notes = nullptr);
 
-/// Returns true if a chief with this plan may restore that checkpoint, in either case: its own job
-/// has ended with it; or it has the same plan hash, and its job differs from `job` only in keys
-/// that may change within an epoch. `job` is null for evaluations and predictions, which compare
+/// Returns true if a chief with this plan may restore that checkpoint: if the job that wrote it has
+/// ended with it, or if it has the same plan hash, and its job differs from `job` only in keys that
+/// may change within an epoch. `job` is null for evaluations and predictions, which compare
 /// only plan hashes.
 bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const Job* job,
                const std::string& run_dir);
@@ -78,19 +78,19 @@ ResumeState resume_from(Storage& storage, const std::string& run_dir,
 /// predict and a resumed train.
 Result<Job> saved_job(Storage& storage, const std::string& run_dir);
 
-/// Chooses the bytes of one shard: about 64 shards per data set (16 if `data.program` is set), but
-/// at least 4 and at most 64 batches. Very large data have larger shards, up to 256 MiB, to limit
-/// their number. `data.shard_records` takes precedence. If each replica trains its share of an
-/// epoch alone: about 16 ranges for each share, or `data.interleave.cycle`. Batches are converted
-/// to bytes by the mean record of the first file. The result does not depend on the number of
-/// workers.
+/// Chooses the bytes of one shard, so that a data set has about 64 shards (16 if `data.program` is
+/// set), and each shard at least 4 and at most 64 batches. Very large data have larger shards, up
+/// to 256 MiB, to limit their number. `data.shard_records` takes precedence. If each replica trains
+/// its share of an epoch alone: about 16 ranges for each share, or `data.interleave.cycle`. Batches
+/// are converted to bytes by the mean record of the first file. The result does not depend on the
+/// number of workers.
 Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
                                     const std::vector<plan::FileInfo>& files);
 
-/// Cuts one compressed training file into pieces (FileInfo::is_streamed()). All sizes are
-/// uncompressed, estimated from the file's beginning. A file above 64 MiB is cut into pieces of 16
-/// MiB, but at least four batches. With data.shard_records, a file of any size is cut into pieces
-/// of that many records. The file stays whole if a piece would be larger than 128 MiB.
+/// Cuts the training data into pieces (FileInfo::is_streamed()) if they are one compressed file.
+/// All sizes are uncompressed, estimated from the file's beginning. A file above 64 MiB is cut into
+/// pieces of 16 MiB, but at least four batches. With data.shard_records, a file of any size is cut
+/// into pieces of that many records. The file stays whole if a piece would be larger than 128 MiB.
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files);
 
 /// Checks that skip and take leave some range of the files. Error kNoInput; `where` is the setting

@@ -23,7 +23,8 @@ Frame make_frame(uint64_t bytes);
 /// Returns the flat index of the first variable of each table, then the number of all variables.
 std::vector<size_t> first_variables(const std::vector<TableSpec>& tables);
 
-/// Returns the floats of each variable in a batch: a row for each unique key, or all elements.
+/// Returns how many floats each variable has in a batch: those of one row for each unique key, or
+/// of a dense variable all elements.
 std::vector<uint64_t> variable_floats(const std::vector<TableSpec>& tables, const Batch& batch);
 
 /// Copies pulled values, one Bytes for each message of the plan, to the memory of each variable.

@@ -24,9 +24,9 @@ double evaluated_metric(const Evaluation& evaluation, size_t output, std::string
 /// not compare.
 bool other_data(const Evaluation& one, const Evaluation& other);
 
-/// Chooses the evaluation with the best value of eval.early_stop.metric, the earliest on a tie, of
-/// those with the data of the newest one.
-/// Returns the number of epochs that it followed; 0 if no evaluation has a finite value.
+/// Of the evaluations with the same data as the newest one, chooses the one with the best value of
+/// eval.early_stop.metric, the earliest on a tie. Returns the number of epochs that it followed; 0
+/// if no evaluation has a finite value.
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
 
 /// Returns true if the evaluation after `epochs` epochs is better than the earlier one after

@@ -31,7 +31,7 @@ class WorkerPaces {
   double mean(int64_t now_ns) const;
 
   static constexpr int64_t kMeasureNs = kSecond;
-  static constexpr int64_t kMemoryNs = 10 * kSecond;  // a rate is the mean over at least this time
+  static constexpr int64_t kMemoryNs = 10 * kSecond;  // older observations lose weight
 
  private:
   struct Pace {
