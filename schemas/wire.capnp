@@ -384,6 +384,7 @@ struct Pull {                   # keys frame
   purpose @1 :Purpose;          # required
   keepHandle @2 :Bool;
   sections @3 :List(Section);
+  step @4 :UInt64;              # the answer waits until the core applies this step next; 0: it does not wait
 }
 struct PullReply {              # values frame if ok
   status @0 :PullStatus;        # required

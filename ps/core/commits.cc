@@ -26,19 +26,6 @@ double divisor_of(StepDivisor divisor, const StagedReplica& staged) {
 
 }  // namespace
 
-/// Returns the step that all partitions with steps apply next; 0 if they differ, or if there are
-/// none.
-uint64_t Commits::next_step() const {
-  uint64_t step = 0;
-  bool differ = false;
-  for_each(partitions_.stepped(), [&](PartitionId p) {
-    const uint64_t here = partitions_.next_steps()[raw(p)];
-    differ = differ || (step != 0 && step != here);
-    step = here;
-  });
-  return differ ? 0 : step;
-}
-
 Result<void> Commits::check(const wire::Push& push) const {
   if (push.end) return {};
   if (push.replica >= config_.steps->replicas) {
@@ -88,7 +75,7 @@ void Commits::on_shard_end(Turn& turn) {
 
 void Commits::report(Turn& turn) const {
   if (stage_.empty()) return;
-  wire::Staged staged{.step = next_step(),
+  wire::Staged staged{.step = partitions_.next_step(),
                       .parts = stage_.complete(partitions_.stepped()),
                       .expects = expect_.version};
   // The chief learns also without a complete part which Expect the core knows.
@@ -125,7 +112,7 @@ void Commits::on_markers(Turn& turn) {
 }
 
 void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
-  const uint64_t next = next_step();
+  const uint64_t next = partitions_.next_step();
   const bool applied = none(partitions_.stepped()) || commit.step + 1 == next;
   if (applied && commit.measure) return;  // a late copy
   if (applied && last_.step == commit.step && last_ != commit) {

@@ -86,7 +86,6 @@ class Commits {
   void on_markers(Turn& turn);
 
  private:
-  uint64_t next_step() const;
   bool applies(const wire::Commit& commit) const;
   std::vector<const StagedReplica*> replicas_of(const wire::Commit& commit) const;
   void add_to_sum(uint32_t number);

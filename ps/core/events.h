@@ -40,6 +40,9 @@ struct PsLimits {
   uint32_t fragments_max = 4096;            // of one part; beyond: rejected
   int64_t stage_age_ns_max = 60 * kSecond;  // beyond: dropped
   uint32_t replies_max = 256;               // pull replies not yet sent; beyond: kOverloaded
+  // Pulls that wait for a step, and the bytes of their keys. Beyond: kOverloaded.
+  uint32_t pulls_waiting_max = 4096;
+  uint64_t pulls_waiting_bytes_max = 16 * kMiB;
   uint32_t epochs_open_max = 16;     // unsealed epochs that have watermarks; beyond: rejected
   uint32_t shards_open_max = 65536;  // begun and not ended; beyond: rejected
   uint64_t shards_open_bytes_max = 512 * kMiB;  // memory of these shards; beyond: rejected

@@ -52,6 +52,17 @@ void Partitions::step(const Bits& parts) {
   });
 }
 
+uint64_t Partitions::next_step() const {
+  uint64_t step = 0;
+  bool differ = false;
+  for_each(stepped_, [&](PartitionId p) {
+    const uint64_t here = next_steps_[raw(p)];
+    differ = differ || (step != 0 && step != here);
+    step = here;
+  });
+  return differ ? 0 : step;
+}
+
 void Partitions::seal(uint32_t epochs) {
   uint32_t least = std::numeric_limits<uint32_t>::max();
   for_each(owned_, [&](PartitionId p) {

@@ -56,6 +56,9 @@ class Partitions {
   /// Raises the versions of the partitions in `parts` by one, because they have applied a batch,
   /// with or without keys.
   void step(const Bits& parts);
+  /// Returns the step that all partitions with steps apply next; 0 if they differ, or if there are
+  /// none.
+  uint64_t next_step() const;
 
   /// Number of sealed epochs at the partition. sealed_max() is the highest of these numbers: no
   /// owned partition has sealed epoch sealed_max() or a later one, so such an epoch needs no check

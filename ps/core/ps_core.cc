@@ -110,6 +110,7 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Tur
     loading_.release(lost);
   }
   loading_.on_view(view);
+  pulls_.on_view(view.id);
   commits_.report(turn);
 }
 
@@ -132,6 +133,12 @@ void PsCore::continue_save(Effects& effects) {
   Turn turn = turn_with(effects);
   saving_.continue_copying(turn);
   commits_.continue_after_copy(turn);
+}
+
+bool PsCore::answer_pull(int64_t now_ns, const std::function<bool(PeerKey)>& takes,
+                         Effects& effects) {
+  Turn turn = turn_with(effects);
+  return !session_.stopped() && pulls_.answer_next(now_ns, takes, turn);
 }
 
 void PsCore::on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image) {

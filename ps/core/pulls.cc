@@ -1,5 +1,6 @@
 #include "ps/core/pulls.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ps/core/payload.h"
@@ -28,8 +29,15 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
     });
     served = bytes_of(partitions_, current, served_bytes_);
   }
+  const bool known = keys_in(partitions_, pull.sections, message.keys.data(), served);
+  if (known && waits(pull)) {
+    if (keep(from, message)) return;
+    defended(Defence::kPsPullOverloaded);
+    reply.status = wire::PullStatus::kOverloaded;
+    return turn.send(from, envelope.request, std::move(reply));
+  }
   BufferPool::Buffer buffer;
-  if (!keys_in(partitions_, pull.sections, message.keys.data(), served)) {
+  if (!known) {
     defended(Defence::kPsPullRefused);
     reply.status = wire::PullStatus::kWrongView;
     reply.view = session_.view_to_reach();
@@ -71,6 +79,43 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   stats_.pulled_bytes += *bytes;
   if (load_meter_.looks()) count_load(pull, message.keys);
   turn.send(from, envelope.request, std::move(reply), buffer.bytes(*bytes));
+}
+
+bool Pulls::waits(const wire::Pull& pull) const {
+  return pull.step != 0 && config_.steps && !none(partitions_.stepped()) &&
+         partitions_.next_step() < pull.step;
+}
+
+/// Keeps a pull until its step. Returns false if too much waits already.
+bool Pulls::keep(PeerKey from, const wire::Message& message) {
+  const uint64_t bytes = message.keys.size();
+  const PsLimits& limits = config_.limits;
+  if (waiting_.size() >= limits.pulls_waiting_max ||
+      waiting_bytes_ + bytes > limits.pulls_waiting_bytes_max)
+    return false;
+  waiting_.push_back({from, message});
+  waiting_bytes_ += bytes;
+  return true;
+}
+
+bool Pulls::answer_next(int64_t now_ns, const std::function<bool(PeerKey)>& takes, Turn& turn) {
+  const auto due = std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
+    return !waits(waiting.pull()) && takes(waiting.from);
+  });
+  if (due == waiting_.end()) return false;
+  const Waiting waiting = std::move(*due);
+  waiting_bytes_ -= waiting.message.keys.size();
+  waiting_.erase(due);
+  on_pull(now_ns, waiting.from, waiting.message, waiting.pull(), turn);
+  return true;
+}
+
+void Pulls::on_view(ViewId view) {
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    const bool earlier = waiting.message.envelope.view < view;
+    if (earlier) waiting_bytes_ -= waiting.message.keys.size();
+    return earlier;
+  });
 }
 
 void Pulls::count_load(const wire::Pull& pull, const Bytes& keys) {

@@ -276,6 +276,8 @@ bool PsNode::pump(int64_t now_ns) {
   }
   bool busy = images_.poll();
   while (auto event = images_.next()) deliver(std::move(*event));
+  const auto takes = [this](PeerKey worker) { return !outbox_.waits(peer_of(worker)); };
+  while (core_->answer_pull(now_ns, takes, effects_)) run(effects_);
   if (core_->saves() && now_ns >= save_pace_.due_ns()) {
     copy_on(now_ns);
     busy = true;

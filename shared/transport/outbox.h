@@ -44,6 +44,8 @@ class Outbox {
     }
   }
   bool empty() const { return waiting_.empty(); }
+  /// Returns whether messages wait for this peer.
+  bool waits(PeerId peer) const { return waiting_.contains(peer); }
   uint64_t bytes() const { return bytes_; }
   /// Flushes at the end, on every turn. Discards everything that peers have not accepted within
   /// kDrainNs of the first call.

@@ -26,6 +26,8 @@ struct Pull {
   Purpose purpose = Purpose::kTrain;
   bool keep_handle = false;
   std::vector<Section> sections;
+  // Synchronous training: the answer waits until this is the core's next step; 0: it does not wait.
+  uint64_t step = 0;
   bool operator==(const Pull&) const = default;
 };
 enum class PullStatus : uint8_t { kOk, kWrongView, kOverloaded };

@@ -367,6 +367,7 @@ void read(schema::Pull::Reader in, Pull& out, Checks& checks) {
   checks.require(out.worker != Incarnation{}, "worker is missing");
   out.purpose = enum_in(in.getPurpose(), Purpose::kPredict, "purpose is unset or unknown", checks);
   out.keep_handle = in.getKeepHandle();
+  out.step = in.getStep();
   read(in.getSections(), out.sections, checks);
 }
 

@@ -334,6 +334,7 @@ void write(const Pull& in, schema::Pull::Builder out) {
   out.setWorker(raw(in.worker));
   out.setPurpose(enum_out<schema::Purpose>(in.purpose));
   out.setKeepHandle(in.keep_handle);
+  out.setStep(in.step);
   write_sections(in.sections, out);
 }
 

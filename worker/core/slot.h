@@ -55,6 +55,7 @@ struct Slot {
   bool left_out = false;          // synchronous training: a step was applied without the batch
   uint32_t holds = 0;             // how often the batch was held again since it was computed
   uint64_t step = 0;              // synchronous training: for which the values were pulled
+  uint64_t awaited_step = 0;      // held: the step for which the pulls wait at the ps; 0: none
   bool rebuild = false;           // regroup the unresolved parts and send them with keys
   int64_t rebuild_at_ns = 0;
   bool all_already_applied = true;

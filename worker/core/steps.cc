@@ -110,7 +110,8 @@ void Steps::pull_held(int64_t now_ns, bool left_out_only, WorkerEffects& fx) {
     const bool counts = slot->trains() && !slot->quarantined();
     const bool held = slot->state == Slot::State::kHeld;
     if (held && counts && !may_pull(now_ns, *slot, ahead)) {
-      if (may_pull_ahead(now_ns, *slot)) pull_ahead(now_ns, *slot, fx);
+      const Slot* const before = pushed_before(now_ns, *slot);
+      if (before != nullptr) pull_ahead(now_ns, *slot, *before, fx);
       if (!std::exchange(slot->waited, true)) defended(Defence::kWorkerWaitsForFloor);
     } else if (held) {
       plan_and_pull(now_ns, *slot, fx);
@@ -244,6 +245,10 @@ void Steps::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   plan(slot);
   slot.state = Slot::State::kPulling;
   slot.pulled_ns = now_ns;
+  // Pulls that were sent ahead are answered about now.
+  if (std::exchange(slot.awaited_step, 0) != 0) {
+    for (PullPart& part : slot.pulls) part.deadline_ns = now_ns + requests_.backoff_ns(0);
+  }
   for (size_t m = 0; m < slot.pulls.size(); ++m) send_pull_if_needed(now_ns, slot, m, fx);
   compute_if_pulled(now_ns, slot, fx);
 }
@@ -260,6 +265,7 @@ void Steps::plan(Slot& slot) {
   }
   forget_requests(slot);
   slot.pulls.assign(batch.plan.messages.size(), {});
+  slot.awaited_step = 0;
 }
 
 void Steps::send_pull_if_needed(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
@@ -270,24 +276,33 @@ void Steps::send_pull_if_needed(int64_t now_ns, Slot& slot, size_t index, Worker
   if (!part.done) send_pull(now_ns, slot, index, fx);
 }
 
-/// Returns whether the sparse rows of a held batch may be pulled now: the batch before it in the
-/// shard has been pushed, and waits for its step.
-bool Steps::may_pull_ahead(int64_t now_ns, const Slot& slot) const {
-  if (groups_of(tables_).size() < 2 || !slot.pulls.empty() || now_ns < slot.pull_at_ns)
-    return false;
+/// Returns the batch before a held batch in the shard if it has been pushed and waits for its step:
+/// then the held batch may be pulled ahead. Otherwise null.
+const Slot* Steps::pushed_before(int64_t now_ns, const Slot& slot) const {
+  if (!synchronous() || !slot.pulls.empty() || now_ns < slot.pull_at_ns) return nullptr;
+  if (groups_of(tables_).size() < 2 && order_.enabled()) return nullptr;
   const Leases::Shard* const shard = leases_.find(slot.lease);
   if (shard == nullptr || shard->done + 1 != slot.batch_id.batch || !leases_.is_first(*shard))
-    return false;
-  return std::ranges::any_of(slots_, [&](const auto& other) {
+    return nullptr;
+  const auto before = std::ranges::find_if(slots_, [&](const auto& other) {
     return same_work(other->lease, slot.lease) && other->batch_id.batch == shard->done &&
            other->state == Slot::State::kPushing;
   });
+  return before == slots_.end() ? nullptr : before->get();
 }
 
-void Steps::pull_ahead(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+/// Pulls for a held batch. A ps answers for rows that change by steps when it has applied the step
+/// of the batch before, if that is certain to have this batch's replica.
+void Steps::pull_ahead(int64_t now_ns, Slot& slot, const Slot& before, WorkerEffects& fx) {
   plan(slot);
+  if (!order_.enabled() && before.step != 0) slot.awaited_step = before.step + 1;
   for (size_t m = 0; m < slot.pulls.size(); ++m)
-    if (!shows_step(slot, m)) send_pull_if_needed(now_ns, slot, m, fx);
+    if (!shows_step(slot, m) || slot.awaited_step != 0) send_pull_if_needed(now_ns, slot, m, fx);
+}
+
+/// Returns whether a ps answers this pull of a held batch only after a step.
+bool Steps::awaits_step(const Slot& slot, size_t message) const {
+  return slot.awaited_step != 0 && shows_step(slot, message);
 }
 
 void Steps::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
@@ -301,7 +316,8 @@ void Steps::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& f
                 wire::Pull{.worker = config_.incarnation,
                            .purpose = slot.lease.purpose,
                            .keep_handle = slot.lease.purpose == wire::Purpose::kTrain,
-                           .sections = message.wire_sections()},
+                           .sections = message.wire_sections(),
+                           .step = awaits_step(slot, index) ? slot.awaited_step : 0},
                 part.request, fx, message.keys);
 }
 
@@ -322,6 +338,7 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
   if (reply.status !=
       wire::PullStatus::kOk) {  // a newer view is coming, or the ps is busy: ask again
     if (reply.status == wire::PullStatus::kOverloaded) copy_pulled_values();
+    if (awaits_step(*slot, size_t(part - slot->pulls.begin()))) return drop_pull(*part);
     part->deadline_ns = std::min(part->deadline_ns, now_ns + kRegroupDelayNs);
     return;
   }
@@ -337,6 +354,8 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
   part->done = true;
   if (shows_step(*slot, size_t(part - slot->pulls.begin()))) {
     const std::vector<uint64_t>& versions = reply.versions;
+    // A ps of an earlier release does not wait.
+    if (!versions.empty() && versions.front() + 1 < slot->awaited_step) return drop_pull(*part);
     const bool differ = versions.empty() ||
                         std::ranges::adjacent_find(versions, std::not_equal_to{}) != versions.end();
     if (differ) {
@@ -350,6 +369,12 @@ void Steps::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects
   part->values = part->copied ? Bytes::copy_of(message.values.data(), message.values.size())
                               : std::move(message.values);
   if (slot->state == Slot::State::kPulling) compute_if_pulled(now_ns, *slot, fx);
+}
+
+/// Forgets a pull that was sent ahead. It is sent again when the batch is no longer held.
+void Steps::drop_pull(PullPart& part) {
+  requests_.forget(part.request);
+  part = {.attempt = part.attempt};
 }
 
 /// Returns all buffers that incomplete pulls hold to the ps. If workers kept their buffers while
@@ -445,72 +470,13 @@ void Steps::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) 
   finish_shard_if_done(now_ns, id, purpose, fx);
 }
 
-void Steps::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
-  for (const wire::Lease& lease : grant.leases) {
-    if (leases_.renew(lease)) continue;
-    abandon(lease, fx);  // another lease for the same shard: start again
-    if (lease.purpose == wire::Purpose::kTrain && lease.plan_hash != session_.welcome().plan_hash) {
-      fail_shard(
-          lease, 0,
-          Error{ErrorCode::kConfig, "the lease belongs to another plan than this worker uses"}, fx);
-      continue;
-    }
-    leases_.begin(now_ns, lease, fx);
-  }
-  leases_.request(now_ns, fx);
-}
-
-void Steps::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose,
-                                 WorkerEffects& fx) {
-  Leases::Shard* const ended = leases_.finish_if_done(id, purpose, fx);
-  if (ended == nullptr) return;
-  // If this worker dies now, no batch is at fault.
-  if (ended->lease.single_step) leases_.report_progress(now_ns, *ended, false, fx);
-  begin_shard_end_marker(now_ns, *ended, fx);
-}
-
-void Steps::abandon(wire::Lease lease, WorkerEffects& fx) {
-  if (!leases_.drop(lease, fx)) return;
-  erase_slots([&](const Slot& slot) { return same_work(slot.lease, lease); });
-}
-
-void Steps::fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx,
-                       wire::FailureKind kind) {
-  session_.report(wire::ShardFailed{.lease = lease,
-                                    .batch = batch,
-                                    .code = error.code,
-                                    .what = error.what,
-                                    .where = error.where,
-                                    .hint = error.hint,
-                                    .id = error.id,
-                                    .kind = kind},
-                  fx);
-  abandon(lease, fx);
-}
-
-void Steps::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx) {
-  Leases::Shard* shard = leases_.find_read(end.shard_read);
-  if (shard == nullptr) return;
-  shard->end = end;
-  if (shard->floor >= end.counts.batches) shard->done = std::max(shard->done, end.counts.batches);
-  finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
-  leases_.request(now_ns, fx);
-}
-
-void Steps::on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx) {
-  Leases::Shard* shard = leases_.find_read(failure.shard_read);
-  if (shard == nullptr) return;
-  fail_shard(shard->lease, failure.batch.value_or(shard->next_push), failure.error, fx,
-             failure.batch ? wire::FailureKind::kRecord : wire::FailureKind::kOther);
-  leases_.request(now_ns, fx);
-}
-
 void Steps::on_view(int64_t now_ns, WorkerEffects& fx) {
   if (synchronous()) pull_again_after_rollback(fx);
   for (auto& slot : slots_) {
     if (slot->state == Slot::State::kHeld) {  // what was pulled ahead may be void
       forget_requests(*slot);
       slot->pulls.clear();
+      slot->awaited_step = 0;
     }
     if (slot->state == Slot::State::kPulling) plan_and_pull(now_ns, *slot, fx);
     if (slot->state == Slot::State::kPushing) {
@@ -521,27 +487,13 @@ void Steps::on_view(int64_t now_ns, WorkerEffects& fx) {
   for (auto& slot : end_slots_) rebuild_pushes(now_ns, *slot, fx);
 }
 
-void Steps::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
-  const auto& reject = std::get<wire::Reject>(message.body);
-  // A process of another build may have taken the port of a lost ps. Its answer says nothing about
-  // the batch. The batch is sent again until a view names its owner.
-  if (message.envelope.run != session_.run() && reject.code != ErrorCode::kMalformed) return;
-  const Requests::Pending* asked = requests_.find(message.envelope.request);
-  if (asked == nullptr) return;
-  Slot* slot = find_slot(asked->slot);
-  requests_.forget(message.envelope.request);
-  if (slot == nullptr) return;
-  fail_shard(slot->lease, slot->batch_id.batch,
-             Error{reject.code, str("a ps refused the batch: ", reject.what)}, fx);
-  leases_.request(now_ns, fx);
-}
-
 void Steps::on_tick(int64_t now_ns, WorkerEffects& fx) {
   const auto look = [&](auto& slots) {
     for (auto& slot : slots) {
       for (size_t m = 0; m < slot->pulls.size() && is_pulling(*slot); ++m) {
         const PullPart& part = slot->pulls[m];
-        if (!part.done && part.request != RequestId{} && now_ns >= part.deadline_ns)
+        if (!part.done && part.request != RequestId{} && now_ns >= part.deadline_ns &&
+            !awaits_step(*slot, m))
           send_pull(now_ns, *slot, m, fx);
       }
       for (PushPart& part : slot->pushes) {
@@ -559,8 +511,9 @@ int64_t Steps::next_deadline_ns() const {
   const auto look = [&](const auto& slots) {
     for (const auto& slot : slots) {
       if (slot->rebuild) next = std::min(next, slot->rebuild_at_ns);
-      for (const PullPart& part : slot->pulls) {
-        if (is_pulling(*slot) && !part.done && part.request != RequestId{})
+      for (size_t m = 0; m < slot->pulls.size() && is_pulling(*slot); ++m) {
+        const PullPart& part = slot->pulls[m];
+        if (!part.done && part.request != RequestId{} && !awaits_step(*slot, m))
           next = std::min(next, part.deadline_ns);
       }
       for (const PushPart& part : slot->pushes) next = std::min(next, part.deadline_ns);

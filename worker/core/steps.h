@@ -100,8 +100,9 @@ class Steps {
   }
   void plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void plan(Slot& slot);
-  bool may_pull_ahead(int64_t now_ns, const Slot& slot) const;
-  void pull_ahead(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  const Slot* pushed_before(int64_t now_ns, const Slot& slot) const;
+  void pull_ahead(int64_t now_ns, Slot& slot, const Slot& before, WorkerEffects& fx);
+  bool awaits_step(const Slot& slot, size_t message) const;
   void send_pull_if_needed(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void compute_if_pulled(int64_t now_ns, Slot& slot, WorkerEffects& fx);
@@ -117,6 +118,7 @@ class Steps {
   bool wants(const Leases::Shard& shard) const;
   void hold_again(int64_t until_ns, Slot& slot);
   void pull_again_after_rollback(WorkerEffects& fx);
+  void drop_pull(PullPart& part);
   void copy_pulled_values();
   void push_ready(int64_t now_ns, Leases::Shard& shard, WorkerEffects& fx);
   void begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx);

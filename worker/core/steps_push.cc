@@ -1,5 +1,5 @@
-// Steps: pushes a batch, handles the answers of the ps, and reads a shard again if a ps lacks an
-// earlier batch.
+// Steps: pushes a batch, handles the answers of the ps, and begins, ends and drops shards. A shard
+// is read again if a ps lacks an earlier batch.
 #include <algorithm>
 #include <utility>
 
@@ -259,6 +259,81 @@ void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
   if (now_ns - shard->progress_at_ns >= session_.welcome().heartbeat_ns / 4)
     leases_.report_progress(now_ns, *shard, false, fx);
   finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
+}
+
+void Steps::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
+  for (const wire::Lease& lease : grant.leases) {
+    if (leases_.renew(lease)) continue;
+    abandon(lease, fx);  // another lease for the same shard: start again
+    if (lease.purpose == wire::Purpose::kTrain && lease.plan_hash != session_.welcome().plan_hash) {
+      fail_shard(
+          lease, 0,
+          Error{ErrorCode::kConfig, "the lease belongs to another plan than this worker uses"}, fx);
+      continue;
+    }
+    leases_.begin(now_ns, lease, fx);
+  }
+  leases_.request(now_ns, fx);
+}
+
+void Steps::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose,
+                                 WorkerEffects& fx) {
+  Leases::Shard* const ended = leases_.finish_if_done(id, purpose, fx);
+  if (ended == nullptr) return;
+  // If this worker dies now, no batch is at fault.
+  if (ended->lease.single_step) leases_.report_progress(now_ns, *ended, false, fx);
+  begin_shard_end_marker(now_ns, *ended, fx);
+}
+
+void Steps::abandon(wire::Lease lease, WorkerEffects& fx) {
+  if (!leases_.drop(lease, fx)) return;
+  erase_slots([&](const Slot& slot) { return same_work(slot.lease, lease); });
+}
+
+void Steps::fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx,
+                       wire::FailureKind kind) {
+  session_.report(wire::ShardFailed{.lease = lease,
+                                    .batch = batch,
+                                    .code = error.code,
+                                    .what = error.what,
+                                    .where = error.where,
+                                    .hint = error.hint,
+                                    .id = error.id,
+                                    .kind = kind},
+                  fx);
+  abandon(lease, fx);
+}
+
+void Steps::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx) {
+  Leases::Shard* shard = leases_.find_read(end.shard_read);
+  if (shard == nullptr) return;
+  shard->end = end;
+  if (shard->floor >= end.counts.batches) shard->done = std::max(shard->done, end.counts.batches);
+  finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
+  leases_.request(now_ns, fx);
+}
+
+void Steps::on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx) {
+  Leases::Shard* shard = leases_.find_read(failure.shard_read);
+  if (shard == nullptr) return;
+  fail_shard(shard->lease, failure.batch.value_or(shard->next_push), failure.error, fx,
+             failure.batch ? wire::FailureKind::kRecord : wire::FailureKind::kOther);
+  leases_.request(now_ns, fx);
+}
+
+void Steps::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
+  const auto& reject = std::get<wire::Reject>(message.body);
+  // A process of another build may have taken the port of a lost ps. Its answer says nothing about
+  // the batch. The batch is sent again until a view names its owner.
+  if (message.envelope.run != session_.run() && reject.code != ErrorCode::kMalformed) return;
+  const Requests::Pending* asked = requests_.find(message.envelope.request);
+  if (asked == nullptr) return;
+  Slot* slot = find_slot(asked->slot);
+  requests_.forget(message.envelope.request);
+  if (slot == nullptr) return;
+  fail_shard(slot->lease, slot->batch_id.batch,
+             Error{reject.code, str("a ps refused the batch: ", reject.what)}, fx);
+  leases_.request(now_ns, fx);
 }
 
 }  // namespace downpour::worker

@@ -38,7 +38,11 @@ struct SyncHarness : Harness {
   }
 };
 
-TEST_CASE("a batch is pulled when the earlier batches of its replica are applied everywhere",
+uint64_t step_in(const WorkerEffects::Send& pull) {
+  return std::get<wire::Pull>(pull.message.body).step;
+}
+
+TEST_CASE("a batch is computed when the earlier batches of its replica are applied everywhere",
           "[worker]") {
   SyncHarness h(1);
   const auto pushes = push_at(h, 0, 6);
@@ -47,11 +51,51 @@ TEST_CASE("a batch is pulled when the earlier batches of its replica are applied
     CHECK(push_in(push).step == 7);
     CHECK(push_in(push).replica == 1);
   }
-  CHECK(take(h, 1, {1, 2}).empty());
-  h.applied(pushes[0]);
-  CHECK(h.sends_of<wire::Pull>().empty());  // one ps has not applied the step
-  h.applied(pushes[1]);
-  CHECK(h.sends_of<wire::Pull>().size() == 2);  // also from a ps without keys of the batch
+  const auto ahead = take(h, 1, {1, 2});
+  REQUIRE(ahead.size() == 2);  // also from a ps without keys of the batch
+  for (const auto& pull : ahead) CHECK(step_in(pull) == 8);
+  h.tick(3 * kSecond);
+  CHECK(h.sends_of<wire::Pull>().empty());  // the step may take long
+  const auto again = h.sends_of<wire::Push>();
+  REQUIRE(again.size() == 2);
+  answer_pulls_at(h, ahead, 7);
+  h.applied(again[0]);
+  CHECK(h.fx.computes.empty());  // one ps has not acknowledged the batch before
+  h.applied(again[1]);
+  REQUIRE(h.fx.computes.size() == 1);
+  CHECK(h.fx.computes[0].step == 8);
+}
+
+TEST_CASE("a pull that was sent ahead without success is sent again after the step", "[worker]") {
+  SyncHarness h(0);
+  const auto pushes = push_at(h, 0, 6);
+  const auto ahead = take(h, 1, {1, 2});
+  REQUIRE(ahead.size() == 2);
+  // One ps has no room for it. The other one belongs to a release in which pulls do not wait.
+  h.from(ahead[0].to, wire::PullReply{.status = wire::PullStatus::kOverloaded},
+         ahead[0].message.envelope.request);
+  answer_pulls_at(h, {ahead[1]}, 6);
+  h.tick(kSecond / 10);
+  CHECK(h.sends_of<wire::Pull>().empty());
+  for (const auto& push : pushes) h.applied(push);
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  for (const auto& pull : again) CHECK(step_in(pull) == 0);
+  answer_pulls_at(h, again, 7);
+  REQUIRE(h.fx.computes.size() == 1);
+  CHECK(h.fx.computes[0].step == 8);
+}
+
+TEST_CASE("a pull that was sent ahead and is lost is repeated after the step", "[worker]") {
+  SyncHarness h(0);
+  const auto pushes = push_at(h, 0, 6);
+  CHECK(take(h, 1, {1, 2}).size() == 2);
+  for (const auto& push : pushes) h.applied(push);
+  CHECK(h.sends_of<wire::Pull>().empty());  // the answers are on their way
+  h.tick(3 * kSecond);
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  for (const auto& pull : again) CHECK(step_in(pull) == 0);
 }
 
 /// Lets the pause pass after which values are pulled again, and answers with those of `step`.
