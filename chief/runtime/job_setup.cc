@@ -302,6 +302,26 @@ Result<uint64_t> estimated_records(const DataSpec& data, const std::string& path
   return std::max<uint64_t>(file.bytes() / std::max<uint64_t>(record_bytes, 1), 1);
 }
 
+/// Returns the files that the arguments of `train` name: paths, folders and globs.
+Result<std::vector<plan::FileInfo>> data_files(std::span<const std::string> paths,
+                                               const DataSpec& data, const std::string& here) {
+  std::error_code ignored;
+  for (const std::string& path : paths) {
+    if (is_job_file(path) && paths.size() > 1) {
+      return Error{ErrorCode::kUsage, "a job file must be the only argument", path,
+                   "name more data files in the job: data.source = [\"a.csv\", \"b.csv\"]", ""};
+    }
+    const bool is_glob = path.find_first_of("*?[") != std::string::npos;
+    if (is_object_path(path) || is_memory_path(path) || is_glob || fs::exists(path, ignored))
+      continue;
+    return Error{ErrorCode::kNoInput, "the job or data file does not exist", path,
+                 "a job file ends in .toml; see downpour train --help", ""};
+  }
+  SourceSpec source;
+  source.paths.assign(paths.begin(), paths.end());
+  return data::list_files(data, source, here);
+}
+
 bool is_number(const std::string& text) {
   double ignored = 0;
   return data::number_of(text, ignored);
@@ -368,20 +388,19 @@ Result<void> take_all_classes(const DataSpec& data, const std::string& base_dir,
 
 }  // namespace
 
-Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> overrides,
-                             bool fresh, const std::string& here) {
+Result<ChosenJob> choose_job(std::span<const std::string> paths,
+                             std::span<const Override> overrides, bool fresh,
+                             const std::string& here) {
   std::error_code error;
-  const bool is_object = is_object_path(path), is_memory = is_memory_path(path);
-  if (!is_object && !is_memory && !fs::exists(path, error)) {
-    return Error{ErrorCode::kNoInput, "the job or data file does not exist", path,
-                 "a job file ends in .toml; see downpour train --help", ""};
-  }
   const ModelSpec model = model_of(overrides);
   data::Roles roles;
   const std::string loss = given_loss(model);
   if (!model.options.target.empty()) roles.targets = {{model.options.target, loss}};
   if (!model.options.weights.empty()) roles.weights = {model.options.weights};
   DP_TRY(const DataSpec declared, data_of(overrides, here, roles));
+  DP_TRY(const std::vector<plan::FileInfo> files,
+         data_files(paths, declared, fs::current_path(error).string()));
+  const std::string& path = files.front().path;
   DP_TRY(FileFacts facts, data::sniff(path, declared, roles));
   if (const LossInfo* const info = find_loss(loss)) {
     if (info->is_regression()) facts.classes = 0;
@@ -391,7 +410,13 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
              preset != nullptr && preset->classifies && facts.classes == 0) {
     facts.classes = 2;
   }
-  facts.path = is_object || is_memory ? path : fs::absolute(path, error).string();
+  facts.path = path;
+  for (const std::string& given : paths) {
+    const bool is_file = !is_object_path(given) && !is_memory_path(given);
+    const fs::path whole = fs::absolute(given, error).lexically_normal();
+    const fs::path& named = whole.has_filename() ? whole : whole.parent_path();  // of "folder/"
+    facts.sources.push_back(is_file ? named.string() : given);
+  }
   DP_TRY_VOID(check_target(facts));
   const auto run_of = [&](const char* key, const std::string& otherwise) {
     for (const auto& override : overrides)
@@ -404,6 +429,10 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
   if (facts.records_estimated == 0) {
     DP_TRY(facts.records_estimated, estimated_records(sampled.data, facts.path));
   }
+  uint64_t bytes = 0;
+  for (const plan::FileInfo& file : files) bytes += file.bytes;
+  facts.records_estimated = uint64_t(double(facts.records_estimated) * double(bytes) /
+                                     double(std::max<uint64_t>(files.front().bytes, 1)));
   DP_TRY_VOID(
       take_all_classes(sampled.data, here,
                        {fresh ? "" : run_of("run_dir", sampled.run_dir),
@@ -414,11 +443,11 @@ Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> 
   return chosen;
 }
 
-Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
-                                const JobUse& use) {
+Result<GivenJob> load_given_job(std::span<const std::string> paths,
+                                std::span<const Override> overrides, const JobUse& use) {
   GivenJob given;
-  if (is_job_file(path)) {
-    DP_TRY(given.loaded, load_job(path, overrides, process_environment()));
+  if (paths.size() == 1 && is_job_file(paths[0])) {
+    DP_TRY(given.loaded, load_job(paths[0], overrides, process_environment()));
     Job& job = given.loaded.job;
     if (auto taken = take_sources(job, use, given); !taken)
       return located(std::move(taken).error(), given.loaded.origins);
@@ -428,7 +457,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   }
   std::error_code error;
   const std::string here = fs::current_path(error).string();
-  DP_TRY(const ChosenJob chosen, choose_job(path, overrides, use.fresh, here));
+  DP_TRY(const ChosenJob chosen, choose_job(paths, overrides, use.fresh, here));
   given.from_data_file = true;
   // Print the generated job and load it with the overrides, like a job of the user.
   const JobSource source{here + "/" + chosen.job.name + ".toml", job_to_toml(chosen.job)};

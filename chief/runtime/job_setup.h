@@ -29,25 +29,31 @@ struct JobUse {
   SpoolProgress progress = {};  // reports the progress of storing sources
 };
 
-/// Reads a job file, or generates a job for a data file (any path that does not end in .toml).
-/// Completes it from the data. run_dir becomes absolute: relative to the job file, or to the
+/// Reads a job file, or generates a job for data files: paths that do not end in .toml, folders and
+/// globs. Completes it from the data. run_dir becomes absolute: relative to the job file, or to the
 /// working folder for a data file. For sources that are not files (spool.h), the process that
 /// begins the run creates files, under the lock of the run.
-Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
-                                const JobUse& use = {});
+Result<GivenJob> load_given_job(std::span<const std::string> paths,
+                                std::span<const Override> overrides, const JobUse& use = {});
+inline Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
+                                       const JobUse& use = {}) {
+  return load_given_job(std::span(&path, 1), overrides, use);
+}
 
-/// A job that was chosen for a data file. It is not complete yet.
+/// A job that was chosen for data files. It is not complete yet.
 struct ChosenJob {
   Job job;
   std::string reason;  // findings about the data, as in GivenJob::sniffed
   std::vector<std::string> warnings;
 };
 
-/// Chooses a job for a data file (docs/models.md). Relative paths and the run folder start at
-/// `here`. Overrides of the target, the loss and the preset affect the choice; the caller applies
-/// them. With `fresh`, classes of an earlier run are not used. Errors: kNoInput, kBadData, kConfig.
-Result<ChosenJob> choose_job(const std::string& path, std::span<const Override> overrides,
-                             bool fresh, const std::string& here);
+/// Chooses a job for data files (docs/models.md), by the first one. Relative paths start at the
+/// working folder, and the run folder at `here`. Overrides of the target, the loss and the preset
+/// affect the choice; the caller applies them. With `fresh`, classes of an earlier run are not
+/// used. Errors: kNoInput, kBadData, kConfig.
+Result<ChosenJob> choose_job(std::span<const std::string> paths,
+                             std::span<const Override> overrides, bool fresh,
+                             const std::string& here);
 
 /// Fills settings (format, columns, header, fields) that the user has not given from the first data
 /// file, then calls complete_job(). `sniffed` receives the findings. Classes of a label are those

@@ -46,13 +46,15 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   constexpr double kScaledMax = 10;  // products of larger values are too large for a machine
   Job job;
   std::filesystem::path path(facts.path);
+  const std::filesystem::path source(facts.sources.empty() ? facts.path : facts.sources[0]);
+  if (path.parent_path() == source) path = source;  // a folder
   const bool compressed =
       std::ranges::count(std::array{".gz", ".zst", ".zz", ".z"}, path.extension().string()) > 0;
   if (compressed) path = path.stem();
   job.name = path.stem().empty() ? "job" : path.stem().string();
   job.base_dir = base_dir;
   job.run_dir = (std::filesystem::path(base_dir) / "runs" / job.name).lexically_normal().string();
-  job.data.source.paths = {facts.path};
+  job.data.source.paths = facts.sources.empty() ? std::vector{facts.path} : facts.sources;
   job.data.format = facts.format;
   job.data.record = facts.record;
   job.data.columns = facts.columns;

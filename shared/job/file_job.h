@@ -12,7 +12,8 @@ namespace downpour {
 /// The facts about a data file that its inspection finds (shared/data/formats/sniff.h), for
 /// job_for_file().
 struct FileFacts {
-  std::string path;
+  std::string path;                  // of the first file
+  std::vector<std::string> sources;  // paths and globs of all files; empty: `path`
   DataFormat format = DataFormat::kAuto;
   std::string record;  // TFRecord
   std::vector<std::string> columns;

@@ -122,8 +122,9 @@ std::string shell_word(const std::string& text) {
 
 }  // namespace
 
-chief::GivenCommand given_command(const std::string& job, const CommonFlags& flags) {
-  chief::GivenCommand command{.text = "downpour train " + shell_word(job), .length = ""};
+chief::GivenCommand given_command(std::span<const std::string> job, const CommonFlags& flags) {
+  chief::GivenCommand command{.text = "downpour train", .length = ""};
+  for (const std::string& path : job) command.text += " " + shell_word(path);
   const auto add = [](std::string& to, const char* flag, const std::string& value) {
     if (!value.empty()) to += str(" ", flag, " ", shell_word(value));
   };

@@ -21,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct InitFlags {
-  std::string data, target, out;
+  std::vector<std::string> data;
+  std::string target, out;
   bool force = false;
 };
 
@@ -64,21 +65,24 @@ Result<void> check_target(const InitFlags& flags, const Job& job) {
   if (names.size() > kShownMax) listed += str(" and ", names.size() - kShownMax, " more");
   return Error{
       ErrorCode::kConfig,
-      str("--target is `", flags.target, "`, but the data file has no such field"), flags.data,
+      str("--target is `", flags.target, "`, but the data file has no such field"), flags.data[0],
       nearest.empty() ? str("the fields are ", listed) : str("did you mean `", nearest, "`?"),
       "DP-2108"};
 }
 
 std::string heading(const InitFlags& flags, const std::string& out, const std::string& reason) {
-  return str("# Written by `downpour init ", printable(flags.data), "`. To train: downpour train ",
-             printable(out), "\n# Found in the file: ", printable(reason),
+  std::string data;
+  for (const std::string& path : flags.data) data += " " + printable(path);
+  return str("# Written by `downpour init", data, "`. To train: downpour train ", printable(out),
+             "\n# Found in the file: ", printable(reason),
              ".\n# A key that is absent has its default: docs/job-file.md lists all keys.\n\n");
 }
 
 Result<void> init(const InitFlags& flags) {
-  if (flags.data.ends_with(".toml")) {
-    return Error{ErrorCode::kUsage, "the argument is a job file, not a data file", flags.data,
-                 str("train it: downpour train ", flags.data), ""};
+  for (const std::string& path : flags.data) {
+    if (!path.ends_with(".toml")) continue;
+    return Error{ErrorCode::kUsage, "the argument is a job file, not a data file", path,
+                 str("train it: downpour train ", path), ""};
   }
   std::error_code ignored;
   if (!flags.out.empty()) DP_TRY_VOID(check_out(flags.out, flags.force));
@@ -115,7 +119,8 @@ Result<void> init(const InitFlags& flags) {
 
 void declare_init(CLI::App* verb, int& status) {
   auto* const flags = set_run(verb, status, init);
-  verb->add_option("data", flags->data, "Data file: its format is detected")->required();
+  verb->add_option("data", flags->data, "Data files, folders and globs: their format is detected")
+      ->required();
   verb->add_option("--target", flags->target, "Field to predict; default: detected");
   verb->add_option("-o,--out", flags->out,
                    "Job file to write: NAME.toml; default: the name of the data file, here");

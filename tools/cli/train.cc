@@ -10,7 +10,7 @@ namespace {
 
 struct TrainFlags {
   CommonFlags common;
-  std::string job;
+  std::vector<std::string> job;
   bool fresh = false;
   bool takeover = false;
   bool dry_run = false;
@@ -45,8 +45,10 @@ int run_train(const TrainFlags& flags) {
 void declare_train(CLI::App* verb, int& status) {
   auto* const flags = set_run(verb, status, run_train);
   verb->option_defaults()->always_capture_default();
-  verb->add_option("job", flags->job,
-                   "Job file (.toml), or data file: its format is detected and a job is generated")
+  verb->add_option(
+          "job", flags->job,
+          "Job file (.toml), or data files, folders and globs: their format is detected and a "
+          "job is generated")
       ->required();
   verb->add_flag(
       "--fresh", flags->fresh,
@@ -62,7 +64,8 @@ void declare_train(CLI::App* verb, int& status) {
       ->group("Output");
   verb->footer(
       "Examples:\n  downpour train clicks.libsvm                     train a default model on a "
-      "file\n  downpour train job.toml                          train in one process\n  downpour "
+      "file\n  downpour train day1.csv day2.csv                  on several files\n  downpour "
+      "train job.toml                          train in one process\n  downpour "
       "train job.toml --ps 2 --workers 2       train with several local processes, over ipc\n  "
       "downpour train job.toml --set train.epochs=10    resume the run, if it exists");
 }

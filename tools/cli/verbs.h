@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,7 @@ chief::ConsoleOptions console_options(const CommonFlags& flags);
 
 /// Returns the `downpour train` command that the user gave: the job or data file, and the flags of
 /// add_job_flags().
-chief::GivenCommand given_command(const std::string& job, const CommonFlags& flags);
+chief::GivenCommand given_command(std::span<const std::string> job, const CommonFlags& flags);
 
 /// Returns the overrides in the order in which they apply: environment, --set, short flags. A later
 /// override of a key replaces an earlier one.

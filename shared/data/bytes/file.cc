@@ -136,7 +136,7 @@ Result<File> File::open(const std::string& path) {
   if (!known) return open_error(path, errno);
   if (S_ISDIR(status.st_mode)) {
     return Error{ErrorCode::kNoInput, str("is a folder, not a file: ", path), path,
-                 str("give its files: ", path, "/*")};
+                 "name one of its files"};
   }
   if (!S_ISREG(status.st_mode)) {
     return Error{ErrorCode::kNoInput, str("is not a regular file: ", path), path,

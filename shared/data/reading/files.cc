@@ -67,6 +67,33 @@ Result<std::vector<std::string>> read_list(const std::string& path) {
   return names;
 }
 
+/// Returns the files of a folder in ascending order. Leaves out names that begin with '.' or '_',
+/// as other systems do, and folders.
+Result<std::vector<std::string>> files_in(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name[0] != '.' && name[0] != '_' && entry->is_regular_file(error))
+      files.push_back(entry->path().string());
+  }
+  if (error) return Error{ErrorCode::kIo, str("can't list the folder: ", error.message()), folder};
+  if (files.empty())
+    return Error{ErrorCode::kNoInput, "the folder contains no data files", folder,
+                 "files whose names begin with '.' or '_' do not count, and neither do folders"};
+  std::ranges::sort(files);
+  return files;
+}
+
+/// Returns the path, or the files of the folder that it names. A folder of arrays stays.
+Result<std::vector<std::string>> files_at(const DataSpec& data, const std::string& path) {
+  std::error_code ignored;
+  const bool is_folder = !is_memory_path(path) && !is_object_path(path) &&
+                         std::filesystem::is_directory(path, ignored) && !names_arrays(data, path);
+  return is_folder ? files_in(path) : Result<std::vector<std::string>>(std::vector{path});
+}
+
 Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
   if (is_memory_path(path)) return look_at_table(path);
   if (names_arrays(data, path)) {
@@ -143,9 +170,12 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
     for (uint32_t i = 0; i < parts[part].paths; ++i) {
       DP_TRY(const std::vector<std::string> paths, files_of(*written++, base_dir));
       for (const std::string& path : paths) {
-        DP_TRY(plan::FileInfo info, look_at(data, path));
-        info.part = part;
-        once.push_back(std::move(info));
+        DP_TRY(const std::vector<std::string> names, files_at(data, path));
+        for (const std::string& name : names) {
+          DP_TRY(plan::FileInfo info, look_at(data, name));
+          info.part = part;
+          once.push_back(std::move(info));
+        }
       }
     }
     for (uint32_t i = 0; i < parts[part].repeat; ++i)

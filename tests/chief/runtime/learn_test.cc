@@ -282,6 +282,37 @@ TEST_CASE("a data file that is sorted by a label of texts has all its classes", 
   CHECK(binary->loaded.job.data.find_field("kind")->positive == std::vector<std::string>{"fox"});
 }
 
+TEST_CASE("a job for several data files reads all of them", "[chief]") {
+  const ScratchDir dir;
+  std::filesystem::create_directories(dir / "days");
+  for (const int day : {1, 2, 3}) {
+    std::string lines = "x,kind\n";
+    for (int i = 0; i < 400; ++i) lines += str(i % 97, ",kind", day, "\n");
+    dir.write(str("days/", day, ".csv"), lines);
+  }
+  const auto classes_of = [](const std::vector<std::string>& paths) {
+    const auto given = load_given_job(paths, {});
+    INFO((given ? "" : given.error().what));
+    REQUIRE(given);
+    CHECK(given->loaded.job.data.source.paths == paths);
+    return given->loaded.job.data.find_field("kind")->classes;
+  };
+  const std::vector<std::string> all = {"kind1", "kind2", "kind3"};
+  CHECK(classes_of({dir / "days"}) == all);
+  CHECK(classes_of({dir / "days/*.csv"}) == all);
+  CHECK(classes_of({dir / "days/3.csv", dir / "days/1.csv"}) ==
+        std::vector<std::string>{"kind1", "kind3"});
+  const auto folder = load_given_job(dir / "days/", {});
+  REQUIRE(folder);
+  CHECK(folder->loaded.job.name == "days");
+
+  const std::vector<std::string> mixed = {dir.write("job.toml", ""), dir / "days"};
+  const auto refused = load_given_job(mixed, {});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kUsage);
+  CHECK(refused.error().where == mixed[0]);
+}
+
 TEST_CASE("a data file is detected with the settings that the overrides give", "[chief]") {
   const ScratchDir dir;
   std::string lines = "x,a note,kind\n";

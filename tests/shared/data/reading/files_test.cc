@@ -25,6 +25,28 @@ TEST_CASE("the matches of a glob are sorted, and paths keep the order of the job
   CHECK(files[1].fingerprint != files[2].fingerprint);
 }
 
+TEST_CASE("a folder stands for its files, without marks and folders", "[data]") {
+  const ScratchDir dir;
+  std::filesystem::create_directories(dir / "day/part=1");
+  for (const char* name : {"b.csv", "a.csv", "_SUCCESS", ".a.csv.crc"})
+    dir.write(str("day/", name), name[0] == '_' ? "" : "1,2\n");
+  DataSpec data;
+  data.format = DataFormat::kCsv;
+  for (const char* path : {"day", "day/"}) {
+    data.source.paths = {path};
+    const auto files = list_files(data, data.source, dir.path());
+    REQUIRE(files);
+    REQUIRE(files->size() == 2);
+    CHECK((*files)[0].path == dir / "day/a.csv");
+    CHECK((*files)[1].path == dir / "day/b.csv");
+  }
+  data.source.paths = {"day/part=1"};
+  const auto none = list_files(data, data.source, dir.path());
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == ErrorCode::kNoInput);
+  CHECK(none.error().what == "the folder contains no data files");
+}
+
 TEST_CASE("a path that names an existing file is not treated as a glob", "[data]") {
   const ScratchDir dir;
   dir.write("a[1].csv", "x");
