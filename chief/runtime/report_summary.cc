@@ -169,16 +169,25 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
       page.line("", text);
   }
   if (s.stopped_early) {
+    const EarlyStopSpec& stop = job.eval.early_stop;
     page.line("", str("stopped after epoch ", s.epochs.size(), ": ", judged_text(job),
-                      " has not improved for ", job.eval.early_stop.patience, " epochs",
+                      " has not improved", stop.min_delta > 0 ? str(" by ", stop.min_delta) : "",
+                      " for ", stop.patience, stop.patience == 1 ? " epoch" : " epochs",
                       plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "",
                       " (eval.early_stop.patience)"));
   }
-  for (size_t o = 0; kept != nullptr && o < kept->outputs.size(); ++o) {
-    if (shown_constant(job, o, *kept) != 0) continue;
-    page.row(str("warning: all evaluation data have the same `", job.model.outputs[o].target,
-                 "`, so the metrics say nothing: is it the target (--target NAME)?"),
-             kYellow);
+  Evaluation trained;
+  if (kept == nullptr && !s.epochs.empty()) trained.outputs = trained_metrics(s.epochs.back());
+  const Evaluation& judged = kept != nullptr ? *kept : trained;
+  for (size_t o = 0; o < judged.outputs.size(); ++o) {
+    if (shown_constant(job, o, judged) != 0) continue;
+    const std::string& target = job.model.outputs[o].target;
+    page.row(
+        str("warning: all ", kept != nullptr ? "evaluation" : "training", " data have the same `",
+            target, "`, so the ", kept != nullptr ? "metrics say" : "model can learn",
+            " nothing: is it the target (--target NAME), and is data.fields.", target,
+            ".positive right, if it is given?"),
+        kYellow);
   }
   for (const size_t o : worse_than_constant(job, s)) {
     const OutputSpec& output = job.model.outputs[o];
@@ -198,7 +207,10 @@ std::string wanted_text(const JobSummary& s) {
   const std::string steps =
       s.steps_wanted > 0 ? str(s.steps_counted, " of ", s.steps_wanted, " steps") : "";
   if (s.epochs_wanted == kEpochsMax) return steps;
-  return str(s.epochs_sealed, " of ", s.epochs_wanted, " epochs", steps.empty() ? "" : ", ", steps);
+  const std::string epochs = s.epochs_sealed > s.epochs_wanted
+                                 ? str(s.epochs_sealed, " epochs (", s.epochs_wanted, " wanted)")
+                                 : str(s.epochs_sealed, " of ", s.epochs_wanted, " epochs");
+  return str(epochs, steps.empty() ? "" : ", ", steps);
 }
 
 /// Prints the quarantined batches, with reasons.
@@ -347,8 +359,9 @@ void print_next(const Finish& finish, const Job& job, const std::string& run_dir
     further = str("continue training: ", command.text, command.length,
                   " --set eval.early_stop.patience=", job.eval.early_stop.patience + 3);
   } else {
-    further = str("train ", s.epochs_wanted, " more ", s.epochs_wanted == 1 ? "epoch" : "epochs",
-                  ": ", command.text, " --epochs ", s.epochs_wanted * 2);
+    const uint32_t trained = std::max(s.epochs_wanted, s.epochs_sealed);
+    further = str("train ", trained, " more ", trained == 1 ? "epoch" : "epochs", ": ",
+                  command.text, " --epochs ", trained * 2);
   }
   page.row(job.model.is_custom()
                ? str("next    export the variables: downpour export ", run_dir, " --out FILE.npz")

@@ -43,12 +43,17 @@ struct AucBucket {
   bool operator==(const AucBucket&) const = default;
 };
 
+/// Units of OutputMetrics::class_counts in a weight of 1, if records have weights.
+constexpr double kClassUnits = 65536;
+
 /// The metrics of one output over some records: the sums; for a binary output, the AUC histogram;
 /// for an output with classes, the class counts, which the best constant's loss of a softmax needs.
 struct OutputMetrics {
   OutputSums sums;
   std::vector<AucBucket> auc;  // in ascending order of buckets; empty if the output is not binary
-  std::vector<uint64_t> class_counts;  // softmax: number of records per class
+  // Softmax: the weight of the records per class, in units of 1 / kClassUnits if the job has
+  // sample weights; otherwise their number.
+  std::vector<uint64_t> class_counts;
   bool operator==(const OutputMetrics&) const = default;
 };
 

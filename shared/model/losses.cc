@@ -172,6 +172,14 @@ bool is_in_top(const float* x, uint32_t width, uint32_t label, uint32_t k) {
   return ahead < k;
 }
 
+/// Returns what a record adds to OutputMetrics::class_counts.
+uint64_t class_units(const LossChunk& c, float weight) {
+  constexpr double kWeightMax = 1e6;  // so that the sum of a billion records fits
+  return c.weights == nullptr
+             ? 1
+             : uint64_t(std::llround(std::min(double(weight), kWeightMax) * kClassUnits));
+}
+
 void softmax(const LossChunk& c) {
   OutputSums sums;
   for (size_t r = 0; r < c.rows; ++r) {
@@ -193,7 +201,7 @@ void softmax(const LossChunk& c) {
       sums.prediction += w * double(argmax);
       sums.correct += argmax == label && clamped == target ? w : 0.0;
       sums.in_top_k += clamped == target && is_in_top(x, c.width, label, c.top_k) ? w : 0.0;
-      ++c.class_counts[label];
+      c.class_counts[label] += class_units(c, weight);
     }
     if (c.gradient.data == nullptr) continue;
     float* gradients = c.gradient.data + r * c.gradient.stride;

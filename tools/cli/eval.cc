@@ -131,8 +131,13 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   if (!job) return report(job.error(), request.console);
   request.job = std::move(*job);
   if (request.job.model.is_custom()) return report(model::custom_refused(), request.console);
-  if (mode != wire::Purpose::kPredict) return run_job(std::move(request));
-
+  if (mode != wire::Purpose::kPredict) {
+    const EvalSpec& eval = request.job.eval;
+    if (!eval.source.empty() || eval.holdout > 0) return run_job(std::move(request));
+    return report(Error{ErrorCode::kUsage, "the job of this run has no evaluation data", flags.run,
+                        "name the data: --data FILE", ""},
+                  request.console);
+  }
   if (flags.data.empty()) {
     return report(
         Error{ErrorCode::kUsage, "predict needs --data", "", "for example --data test.tsv", ""},

@@ -342,10 +342,13 @@ void Lifecycle::after_save(Turn& turn, const std::string& error) {
     return next_epoch(turn);
   }
   if (!error.empty() && !checkpoints_.saved_since_stop()) {
-    return fail(turn,
-                Error{ErrorCode::kIo, str("the final checkpoint could not be written: ", error),
-                      checkpoints_.folder(),
-                      "free space on the disk or repair the folder, then run the job again"});
+    return fail(turn, Error{ErrorCode::kIo,
+                            str(history_.trained() || stopping
+                                    ? "the final checkpoint"
+                                    : "several epochs wait for a checkpoint, which",
+                                " could not be written: ", error),
+                            checkpoints_.folder(),
+                            "free space on the disk or repair the folder, then run the job again"});
   }
   const bool last = history_.trained() && history_.sealed() >= history_.complete() &&
                     (!history_.partial() || history_.partial_saved());

@@ -148,9 +148,10 @@ void Lifecycle::end_evaluation(Turn& turn) {
     const ScheduleSpec& schedule = *plateau_schedule(config_.job);
     const double factor =
         optim::schedule_factor(schedule, std::max<uint64_t>(schedule.warmup_steps, 1), after);
-    turn.notice(NoticeLevel::kInfo, str(judged_text(config_.job), " has not improved for ",
-                                        schedule.patience, " epochs: the learning rate is now ",
-                                        factor, " times the initial one (optimizer.schedule)"));
+    turn.notice(NoticeLevel::kInfo,
+                str(judged_text(config_.job), " has not improved for ", schedule.patience,
+                    schedule.patience == 1 ? " epoch" : " epochs", ": the learning rate is now ",
+                    factor, " times the initial one (optimizer.schedule)"));
   }
   if (config_.mode == wire::Purpose::kEval) return begin_stop(turn, {});
   end_epoch(turn);

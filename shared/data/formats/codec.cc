@@ -1,5 +1,8 @@
 #include "shared/data/formats/codec.h"
 
+#include <algorithm>
+#include <map>
+
 #include "shared/base/check.h"
 #include "shared/base/str.h"
 
@@ -25,10 +28,24 @@ std::string encodable_names() {
 
 }  // namespace
 
+RecordDecoder::RecordDecoder(std::vector<ValueField> fields, Unnamed unnamed)
+    : fields_(std::move(fields)), unnamed_(unnamed) {
+  std::map<std::string_view, size_t> first;
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const auto [earlier, is_first] = first.try_emplace(fields_[i].spec.source_name(), i);
+    if (!is_first) repeated_.push_back({i, earlier->second});
+  }
+}
+
+void RecordDecoder::copy_repeated(std::vector<FieldValues>& values) const {
+  for (const Repeated& each : repeated_) values[each.field] = values[each.first];
+}
+
 size_t RecordDecoder::place_of(std::string_view name, std::vector<FieldValues>& values) {
   for (size_t i = 0; i < fields_.size(); ++i) {
     const size_t at = last_ + i < fields_.size() ? last_ + i : last_ + i - fields_.size();
     if (fields_[at].spec.source_name() != name) continue;
+    if (std::ranges::find(repeated_, at, &Repeated::field) != repeated_.end()) continue;
     last_ = at + 1 < fields_.size() ? at + 1 : 0;
     return at;
   }

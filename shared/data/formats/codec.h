@@ -41,8 +41,7 @@ class RecordDecoder {
  public:
   RecordDecoder() = default;
   /// `fields` are the named fields; `unnamed` says what the decoder does with all others.
-  RecordDecoder(std::vector<ValueField> fields, Unnamed unnamed)
-      : fields_(std::move(fields)), unnamed_(unnamed) {}
+  RecordDecoder(std::vector<ValueField> fields, Unnamed unnamed);
   virtual ~RecordDecoder() = default;
   /// Sets `values` to one entry per field of fields(). Returns false and sets `fault` if the record
   /// is bad.
@@ -52,9 +51,11 @@ class RecordDecoder {
  protected:
   /// Results of place_of() for a field that must be ignored, or that makes the record bad.
   static constexpr size_t kIgnored = SIZE_MAX, kRefused = SIZE_MAX - 1;
-  /// Returns the index of the field that has this name in the record, or kIgnored or kRefused. Adds
-  /// the field if the decoder does so.
+  /// Returns the index of the first field that has this name in the record, or kIgnored or
+  /// kRefused. Adds the field if the decoder does so.
   size_t place_of(std::string_view name, std::vector<FieldValues>& values);
+  /// Gives the values of each field that place_of() returns to the later fields of the same name.
+  void copy_repeated(std::vector<FieldValues>& values) const;
   void begin(std::vector<FieldValues>& values) const {
     values.resize(fields_.size());
     for (FieldValues& each : values) each.clear();
@@ -65,6 +66,11 @@ class RecordDecoder {
   Unnamed unnamed_ = Unnamed::kAdd;
 
  private:
+  /// A field that has the same name in the record as an earlier one.
+  struct Repeated {
+    size_t field = 0, first = 0;
+  };
+  std::vector<Repeated> repeated_;
   size_t last_ = 0;  // index where place_of() starts, because records repeat the order of fields
   std::string refused_;
 };

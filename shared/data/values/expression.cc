@@ -407,6 +407,13 @@ struct Slot {
   std::string_view as_text() const { return {text, text_bytes}; }
 };
 
+/// Returns a result of arithmetic: exact for integers, otherwise as a float64.
+long double rounded(long double result, long double a, long double b) {
+  const auto is_integer = [](long double x) { return std::trunc(x) == x; };
+  const bool exact = is_integer(a) && is_integer(b) && is_integer(result);
+  return exact ? result : (long double)(double(result));
+}
+
 }  // namespace
 
 // The stack depth is bounded. Chains are left-associative, so each grammar level (or, and,
@@ -420,7 +427,7 @@ Verdict Expression::judge(std::span<const ExpressionValue> values) const {
   Slot* top = stack;  // the first slot stays unused
   const auto number = [&](auto&& result) {
     --top;
-    top->number = result(top[0].number, top[1].number);
+    top->number = rounded(result(top[0].number, top[1].number), top[0].number, top[1].number);
   };
   const auto compare = [&](auto&& result) {
     --top;

@@ -82,6 +82,7 @@ bool RecordFilter::set_text(size_t i, std::string_view text, Fault& fault) {
 }
 
 void RecordFilter::set_number(size_t i, float number) {
+  if (std::isnan(number)) return set_number(i, double(number));
   std::array<char, 32> text;
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
   double decimal = 0;

@@ -134,7 +134,7 @@ class FieldWriter {
     if (field_.kind_ == Kind::kFloat) return field_.floats_->convert(value, to_ + count_++, fault);
     if (field_.kind_ == Kind::kFilter) {
       ++count_;
-      return field_.filter_->set_text(field_.column_, value, fault);
+      return field_.filter_->set_value(field_.column_, value, fault);
     }
     return take_key(value, fault);
   }

@@ -64,6 +64,24 @@ TEST_CASE("the mean absolute error of every loss of numbers is that of scikit-le
   CHECK(sums_of(counts, Loss::kLogistic, 1, 0, 1).absolute_error == 0);
 }
 
+TEST_CASE("the best constant of classes has the records' weights", "[model][numeric]") {
+  // Class 0 has three quarters of the weight and one third of the records.
+  const std::vector<float> scores(6), targets = {0, 1, 1}, weights = {6, 1.5F, 0.5F};
+  std::vector<float> scratch(2);
+  OutputMetrics metrics;
+  metrics.class_counts.resize(2);
+  LossChunk chunk{.rows = 3, .width = 2};
+  chunk.x = {scores.data(), 2};
+  chunk.targets = targets.data();
+  chunk.weights = weights.data();
+  chunk.scratch = scratch.data();
+  chunk.sums = &metrics.sums;
+  chunk.class_counts = metrics.class_counts;
+  loss_and_gradient(Loss::kSoftmax, chunk);
+  const double entropy = -0.75 * std::log(0.75) - 0.25 * std::log(0.25);
+  CHECK(best_constant_loss("softmax_cross_entropy", 1, metrics) == Approx(entropy).epsilon(1e-6));
+}
+
 TEST_CASE("the best constant and r2 of targets far from 0 are exact", "[model][numeric]") {
   // The weighted mean is 1000001, the weighted variance 1.5; the errors are -1, 1 and 0.
   const Case far{"far",

@@ -75,6 +75,25 @@ TEST_CASE("values with leading zeros and columns of mixed kinds stay texts", "[t
   CHECK(head[2] == Json{{"zip", "5"}, {"n", nullptr}, {"mixed", "07"}, {"label", 0}});
 }
 
+TEST_CASE("two fields of one member have its value each", "[tools][data]") {
+  const ScratchDir dir;
+  dir.write("d.jsonl",
+            "{\"u\": {\"age\": 30}, \"y\": 1}\n{\"y\": 0}\n{\"y\": 1, \"u\": {\"age\": 5}}\n");
+  const std::string job =
+      dir.write("job.toml",
+                "data.source = \"d.jsonl\"\ndata.format = \"jsonl\"\n"
+                "data.fields.age = { path = \"u.age\", default = 0 }\ndata.fields.y = {}\n"
+                "data.fields.log_age = { path = \"u.age\", default = 0, transform = [\"log1p\"] }\n"
+                "model = { preset = \"logistic_regression\", target = \"y\" }\n");
+  const auto head = head_of(open_set({job}), 9);
+  REQUIRE(head.size() == 3);
+  for (const char* name : {"age", "log_age"}) {
+    CHECK(head[0][name] == 30);
+    CHECK(head[1][name].is_null());
+    CHECK(head[2][name] == 5);
+  }
+}
+
 TEST_CASE("head of a job shows the declared fields, under their names, before their transforms",
           "[tools][data]") {
   const ScratchDir dir;

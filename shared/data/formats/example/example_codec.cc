@@ -59,6 +59,7 @@ class ExampleDecoder final : public RecordDecoder {
         },
         malformed);
     if (malformed) fault = {.reason = "is not a tf.train.Example", .hint = kExampleHint};
+    copy_repeated(values);
     return good;
   }
 

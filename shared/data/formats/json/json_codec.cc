@@ -19,9 +19,11 @@ class JsonDecoder final : public RecordDecoder {
   bool decode(const RawRecord& record, std::vector<FieldValues>& values, Fault& fault) override {
     begin(values);
     fault = {};
-    return json::read_line(parser_, record.bytes, kJsonHint, fault, [&](json::Object& object) {
-      return read_object(object, "", 0, values, fault);
-    });
+    const bool good = json::read_line(
+        parser_, record.bytes, kJsonHint, fault,
+        [&](json::Object& object) { return read_object(object, "", 0, values, fault); });
+    copy_repeated(values);
+    return good;
   }
 
  private:

@@ -193,14 +193,13 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
   return out;
 }
 
-/// Returns how many lines of the file, such as comments or `sep=;`, stand before the first row with
-/// the usual number of cells.
+/// Returns how many lines of the file, such as comments, `sep=;` or blank lines, stand before the
+/// first row with the usual number of cells.
 uint32_t lines_before(FileSample& file, const Cells& cells) {
   const bool quotes = traits_of(cells.format).quotes;
   for (const std::string_view& line : cells.lines) {
     const Rows row = split_all({line}, cells.delimiter, quotes, 1);
     if (row.empty() || row[0].size() != cells.width) continue;
-    if (&line == &cells.lines[0]) break;
     return uint32_t(std::count(file.text().data(), line.data(), '\n'));
   }
   return file.declared().skip_lines;

@@ -274,6 +274,18 @@ TEST_CASE("sniff: a header may lack a name, but not repeat one", "[data]") {
   CHECK_FALSE(sniff(dir.write("n.csv", "oops,0,0\n0,1,0\n1,4,1\n")).value().header);
 }
 
+TEST_CASE("sniff: blank lines before a header are skipped", "[data]") {
+  const ScratchDir dir;
+  for (const std::string blank : {"\n", "\r\n\r\n"}) {
+    const std::string path = dir.write("b.csv", blank + "label,id,c\n0,1,4.5\n1,2,3.5\n0,3,1\n");
+    const FileFacts facts = sniff(path).value();
+    CHECK(facts.header);
+    CHECK(facts.skip_lines == std::ranges::count(blank, '\n'));
+    CHECK(facts.columns == std::vector<std::string>{"label", "id", "c"});
+    CHECK(records_as_proposed(path, facts) == 3);
+  }
+}
+
 TEST_CASE("sniff: header, skipped lines and delimiter of the job are used", "[data]") {
   const ScratchDir dir;
   const std::string texts = dir.write("t.csv", "# made by hand\ncolor;label\nred;no\nblue;yes\n");

@@ -69,6 +69,11 @@ TEST_CASE("a condition keeps the records for which it is true", "[data][expressi
            "country < 'NZ'",
            "id == 9007199254740993",
            "1e1 == 10",
+           "0.1 * 10 == 1",
+           "0.1 + 0.2 == 0.30000000000000004",
+           "1 / 3 == 0.333333333333333314829616256247",
+           "id + 1 == 9007199254740994",
+           "id - 1 == 9007199254740992",
        }) {
     CHECK(judge(kept) == Verdict::kKeep);
   }

@@ -93,6 +93,23 @@ TEST_CASE("a number equals the literal that is written like it", "[data][filter]
   CHECK_FALSE(filter.passes(fault));
 }
 
+TEST_CASE("a NaN that data.missing names is missing for a filter", "[data][filter]") {
+  const ScratchDir dir;
+  auto plan = people(dir, "missing(age)");
+  for (const bool named : {true, false}) {
+    if (named) plan->data.missing = {"nan"};
+    const auto owned = RecordFilter::make(plan->data);
+    Fault fault;
+    for (const float nan : {std::nanf(""), 1.0F}) {
+      (*owned)->set_number(0, nan);
+      CHECK((*owned)->passes(fault) == (named && std::isnan(nan)));
+      (*owned)->set_number(0, double(nan));
+      CHECK((*owned)->passes(fault) == (named && std::isnan(nan)));
+    }
+    plan->data.missing.clear();
+  }
+}
+
 TEST_CASE("text in a field that the filter compares with a number is a bad record",
           "[data][filter]") {
   const ScratchDir dir;

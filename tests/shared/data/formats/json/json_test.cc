@@ -99,6 +99,22 @@ TEST_CASE("JSON lines: a filter sees texts, numbers and missing values", "[data]
   CHECK(read.totals.counts == ReadCounts{.read = 3, .filtered = 2});
 }
 
+TEST_CASE("JSON lines: an empty text and a mark of data.missing have a value in a filter",
+          "[data]") {
+  const ScratchDir dir;
+  auto plan = json_plan(dir.write("f",
+                                  "{\"y\": 1, \"user\": {\"age\": 40, \"city\": \"\"}}\n"
+                                  "{\"y\": 1, \"user\": {\"age\": 41, \"city\": \"NA\"}}\n"
+                                  "{\"y\": 1, \"user\": {\"age\": 42, \"city\": null}}\n"));
+  plan->data.missing = {"NA"};
+  plan->data.fields[3].fallback = "none";
+  for (const char* one : {"city == ''", "city == 'NA'", "missing(city)"}) {
+    CAPTURE(one);
+    plan->data.filter = one;
+    CHECK(read_file(plan).value().floats.size() == 1);
+  }
+}
+
 TEST_CASE("JSON lines: the error for each kind of bad line names the file and the line", "[data]") {
   const ScratchDir dir;
   const std::string good = "{\"y\": 1, \"user\": {\"age\": 1}}\n";
