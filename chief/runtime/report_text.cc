@@ -6,6 +6,7 @@
 
 #include "chief/core/run/selection.h"
 #include "chief/runtime/report_figures.h"
+#include "shared/base/enum_text.h"
 #include "shared/base/human.h"
 #include "shared/job/losses.h"
 #include "shared/metrics/metrics.h"
@@ -52,29 +53,9 @@ std::string shards_text(uint32_t shards) {
 }
 
 const char* phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::kGathering:
-      return "waiting for ps";
-    case Phase::kAdopting:
-      return "placing partitions";
-    case Phase::kReconciling:
-      return "reconciling";
-    case Phase::kTraining:
-      return "training";
-    case Phase::kCompleting:
-      return "completing";
-    case Phase::kEvaluating:
-      return "evaluating";
-    case Phase::kPredicting:
-      return "predicting";
-    case Phase::kSaving:
-      return "saving";
-    case Phase::kStopping:
-      return "stopping";
-    case Phase::kFinished:
-      return "done";
-  }
-  return "";
+  return enum_text<Phase::kFinished>(
+      phase, {"waiting for ps", "placing partitions", "reconciling", "training", "completing",
+              "evaluating", "predicting", "saving", "stopping", "done"});
 }
 
 std::string bound_text(const wire::WorkTime& work) {

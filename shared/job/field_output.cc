@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "shared/base/enum_text.h"
 #include "shared/base/str.h"
 #include "shared/job/formats.h"
 #include "shared/job/toml_tree.h"
@@ -12,17 +13,7 @@ namespace downpour {
 namespace {
 
 std::string_view kind_name(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::kNumber:
-      return "numbers";
-    case ValueKind::kInteger:
-      return "integers";
-    case ValueKind::kText:
-      return "strings";
-    case ValueKind::kKey:
-      return "keys";
-  }
-  return "";
+  return enum_text<ValueKind::kKey>(kind, {"numbers", "integers", "strings", "keys"});
 }
 
 /// Checks the fields that a cross names.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "shared/base/enum_text.h"
 #include "shared/base/result.h"
 #include "shared/base/str.h"
 #include "shared/wire/member_messages.h"
@@ -26,17 +27,7 @@ struct PeerIdentity {
 
 /// Returns "chief", "ps", "worker" or "input".
 constexpr const char* role_text(Role role) {
-  switch (role) {
-    case Role::kChief:
-      return "chief";
-    case Role::kPs:
-      return "ps";
-    case Role::kWorker:
-      return "worker";
-    case Role::kInput:
-      return "input";
-  }
-  return "unknown";
+  return enum_text<Role::kInput>(role, {"chief", "ps", "worker", "input"}, "unknown");
 }
 
 /// Returns the error for a process that may not act as `claimed`. Precondition: its key has a role.

@@ -1,19 +1,12 @@
 #include "tools/embedded/description.h"
 
+#include "shared/base/enum_text.h"
 #include "shared/job/losses.h"
 
 namespace downpour::tools {
 
 const char* type_name(FieldType type) {
-  switch (type) {
-    case FieldType::kFloat32:
-      return "number";
-    case FieldType::kInt64:
-      return "integer";
-    case FieldType::kString:
-      return "text";
-  }
-  return "";
+  return enum_text<FieldType::kString>(type, {"number", "integer", "text"});
 }
 
 nlohmann::ordered_json describe_outputs(const Scorer& scorer) {

@@ -10,6 +10,7 @@
 #include "chief/runtime/history.h"
 #include "chief/runtime/report_text.h"
 #include "chief/runtime/run_setup.h"
+#include "shared/base/enum_text.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/env/lock_probe.h"
@@ -79,17 +80,8 @@ Result<void> read_files(Storage& storage, const std::string& run_dir, RunOvervie
 }  // namespace
 
 const char* text_of(RunState state) {
-  switch (state) {
-    case RunState::kRunning:
-      return "running";
-    case RunState::kFinished:
-      return "finished";
-    case RunState::kStopped:
-      return "stopped";
-    case RunState::kNoCheckpoint:
-      return "nothing saved";
-  }
-  return "";
+  return enum_text<RunState::kNoCheckpoint>(state,
+                                            {"running", "finished", "stopped", "nothing saved"});
 }
 
 DecidingFigure deciding_figure(const Job& job) {

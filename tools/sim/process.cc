@@ -2,25 +2,13 @@
 
 #include <algorithm>
 
+#include "shared/wire/peer_identity.h"
+
 namespace downpour::sim {
 namespace {
 
 constexpr int kTerminate = 15;
 constexpr int64_t kMessageNs = 3 * kMicrosecond;  // duration of one message in the event loop
-
-const char* role_name(wire::Role role) {
-  switch (role) {
-    case wire::Role::kChief:
-      return "chief";
-    case wire::Role::kPs:
-      return "ps";
-    case wire::Role::kWorker:
-      return "worker";
-    case wire::Role::kInput:
-      return "input";
-  }
-  return "";
-}
 
 ProcessInfo process_info(ProcessNumber number) {
   return {.host = "sim",
@@ -47,10 +35,10 @@ Process::Process(Machinery& machinery, ProcessNumber number, wire::Role role, ui
       index_(index),
       incarnation_(incarnation),
       name_(role == wire::Role::kChief ? str("chief#", number)
-                                       : str(role_name(role), " ", index, "#", number)),
+                                       : str(wire::role_text(role), " ", index, "#", number)),
       real_storage_(storage),
       sim_storage_(machinery.disk, str(number),
-                   str(role_name(role), index, number % 2 == 0 ? "" : "b")),
+                   str(wire::role_text(role), index, number % 2 == 0 ? "" : "b")),
       clock_(machinery.scheduler),
       self_(std::make_shared<Process*>(this)),
       transport_(machinery.network.make_transport(number, [this] { wake(); })),

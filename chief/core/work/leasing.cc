@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/defence.h"
+#include "shared/base/enum_text.h"
 
 namespace downpour::chief {
 
@@ -28,15 +29,7 @@ bool is_deterministic(ErrorCode code) {
 }
 
 std::string_view purpose_name(wire::Purpose purpose) {
-  switch (purpose) {
-    case wire::Purpose::kTrain:
-      return "train";
-    case wire::Purpose::kEval:
-      return "eval";
-    case wire::Purpose::kPredict:
-      return "predict";
-  }
-  return "";
+  return enum_text<wire::Purpose::kPredict>(purpose, {"train", "eval", "predict"});
 }
 
 }  // namespace

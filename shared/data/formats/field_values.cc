@@ -2,22 +2,13 @@
 
 #include <charconv>
 
+#include "shared/base/enum_text.h"
+
 namespace downpour::data {
 
 const char* kind_name(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::kNone:
-      return "values of several types";
-    case ValueKind::kInteger:
-      return "integers";
-    case ValueKind::kReal:
-      return "numbers";
-    case ValueKind::kText:
-      return "strings";
-    case ValueKind::kPairs:
-      return "keys with values";
-  }
-  return "";
+  return enum_text<ValueKind::kPairs>(
+      kind, {"values of several types", "integers", "numbers", "strings", "keys with values"});
 }
 
 bool FieldValues::add(int64_t value) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "shared/base/enum_text.h"
 #include "shared/base/str.h"
 
 namespace downpour::data {
@@ -18,15 +19,7 @@ constexpr uint32_t kDepthMax = 64;  // of parentheses and unary operators; bound
 enum class Kind : uint8_t { kNumber, kText, kCondition };
 
 const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kNumber:
-      return "a number";
-    case Kind::kText:
-      return "a string";
-    case Kind::kCondition:
-      return "a condition";
-  }
-  return "?";
+  return enum_text<Kind::kCondition>(kind, {"a number", "a string", "a condition"}, "?");
 }
 
 bool is_word_start(char c) {
