@@ -15,31 +15,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct NamedSum {
-  const char* name = "";
-  double OutputSums::*value = nullptr;
-};
-constexpr std::array kSums{NamedSum{"weight", &OutputSums::weight},
-                           NamedSum{"loss", &OutputSums::loss},
-                           NamedSum{"label", &OutputSums::label},
-                           NamedSum{"label_squared", &OutputSums::label_squared},
-                           NamedSum{"prediction", &OutputSums::prediction},
-                           NamedSum{"correct", &OutputSums::correct},
-                           NamedSum{"squared_error", &OutputSums::squared_error},
-                           NamedSum{"absolute_error", &OutputSums::absolute_error},
-                           NamedSum{"in_top_k", &OutputSums::in_top_k}};
-static_assert(sizeof(OutputSums) == kSums.size() * sizeof(double), "a sum is missing");
-
 Json to_json(const OutputSums& sums) {
   Json out;
-  for (const NamedSum& sum : kSums) out[sum.name] = sums.*sum.value;
+  for (const NamedSum& sum : kOutputSums) out[sum.name] = sums.*sum.value;
   return out;
 }
 
 /// `j` may be of an older version, which counted fewer sums.
 OutputSums sums_from(const Json& j, const std::vector<OutputSpec>& outputs, size_t output) {
   OutputSums sums;
-  for (const NamedSum& sum : kSums) sums.*sum.value = j.value(sum.name, 0.0);
+  for (const NamedSum& sum : kOutputSums) sums.*sum.value = j.value(sum.name, 0.0);
   const bool absolute = output < outputs.size() && outputs[output].loss == "absolute";
   if (absolute && !j.contains("absolute_error")) sums.absolute_error = sums.loss;
   return sums;
@@ -48,7 +33,7 @@ OutputSums sums_from(const Json& j, const std::vector<OutputSpec>& outputs, size
 /// Returns the names of the numbers of each slice.
 Json slice_columns() {
   Json names = Json::array();
-  for (const NamedSum& sum : kSums) names.push_back(sum.name);
+  for (const NamedSum& sum : kOutputSums) names.push_back(sum.name);
   for (const RankingMetric& metric : kRankingMetrics) names.push_back(metric.name);
   return names;
 }
@@ -57,7 +42,7 @@ Json slice_columns() {
 /// metric without a value is null.
 Json slice_to_json(const OutputSums& sums, const RankingMetrics& ranking) {
   Json out = Json::array();
-  for (const NamedSum& sum : kSums) out.push_back(sums.*sum.value);
+  for (const NamedSum& sum : kOutputSums) out.push_back(sums.*sum.value);
   for (const RankingMetric& metric : kRankingMetrics) {
     const double value = ranking.*metric.value;
     out.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
@@ -73,8 +58,8 @@ void slice_from(const Json& j, const Json& columns, Evaluation& evaluation) {
     const Json& value = j.at(i);
     if (!value.is_number()) continue;
     const auto name = columns[i].get<std::string>();
-    const auto sum = std::ranges::find(kSums, name, &NamedSum::name);
-    if (sum != kSums.end()) sums.*sum->value = value.get<double>();
+    const auto sum = std::ranges::find(kOutputSums, name, &NamedSum::name);
+    if (sum != kOutputSums.end()) sums.*sum->value = value.get<double>();
     if (const RankingMetric* const metric = find_ranking_metric(name))
       ranking.*metric->value = value.get<double>();
   }

@@ -2,6 +2,7 @@
 // and partitions merge by addition.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -20,20 +21,29 @@ struct OutputSums {
   double absolute_error = 0;  // of numbers and counts; 0 if the target is a class
   double in_top_k = 0;        // softmax: records whose class is among the eval.top_k highest
   bool operator==(const OutputSums&) const = default;
-
-  OutputSums& operator+=(const OutputSums& o) {
-    weight += o.weight;
-    loss += o.loss;
-    label += o.label;
-    label_squared += o.label_squared;
-    prediction += o.prediction;
-    correct += o.correct;
-    squared_error += o.squared_error;
-    absolute_error += o.absolute_error;
-    in_top_k += o.in_top_k;
-    return *this;
-  }
+  OutputSums& operator+=(const OutputSums& other);
 };
+
+/// A sum, and its name in the history of a run.
+struct NamedSum {
+  const char* name = "";
+  double OutputSums::*value = nullptr;
+};
+inline constexpr std::array kOutputSums{NamedSum{"weight", &OutputSums::weight},
+                                        NamedSum{"loss", &OutputSums::loss},
+                                        NamedSum{"label", &OutputSums::label},
+                                        NamedSum{"label_squared", &OutputSums::label_squared},
+                                        NamedSum{"prediction", &OutputSums::prediction},
+                                        NamedSum{"correct", &OutputSums::correct},
+                                        NamedSum{"squared_error", &OutputSums::squared_error},
+                                        NamedSum{"absolute_error", &OutputSums::absolute_error},
+                                        NamedSum{"in_top_k", &OutputSums::in_top_k}};
+static_assert(sizeof(OutputSums) == kOutputSums.size() * sizeof(double), "a sum is missing");
+
+inline OutputSums& OutputSums::operator+=(const OutputSums& other) {
+  for (const NamedSum& sum : kOutputSums) this->*sum.value += other.*sum.value;
+  return *this;
+}
 
 /// One non-empty bucket of an AUC histogram, as sent in messages.
 struct AucBucket {
