@@ -22,8 +22,7 @@ void write(const Hello& in, schema::Hello::Builder out) {
       in.claims, [&](uint32_t n) { return out.initClaims(n); },
       [](const PartitionClaim& claim, auto to) {
         to.setPartition(raw(claim.partition));
-        to.setGenerationTerm(claim.ownership_generation.term);
-        to.setGenerationN(claim.ownership_generation.n);
+        write_generation(claim.ownership_generation, to);
         to.setSealedEpochs(claim.sealed_epochs);
       });
   out.setPlanHash(in.plan_hash);
@@ -54,8 +53,7 @@ void write(const Refused& in, schema::Refused::Builder out) {
 }
 
 void write(const View& in, schema::View::Builder out) {
-  out.setTerm(in.id.term);
-  out.setN(in.id.n);
+  write_id(in.id, out);
   write_list(
       in.owners, [&](uint32_t n) { return out.initOwners(n); },
       [](const Owner& owner, auto to) { write(owner, to); });
@@ -72,8 +70,7 @@ void write(const View& in, schema::View::Builder out) {
 }
 
 void write(const Adopt& in, schema::Adopt::Builder out) {
-  out.setGenerationTerm(in.ownership_generation.term);
-  out.setGenerationN(in.ownership_generation.n);
+  write_generation(in.ownership_generation, out);
   out.setSealedEpochs(in.sealed_epochs);
   write_partitions(in.partitions, out);
   out.setFolder(text_out(in.folder));
@@ -84,8 +81,7 @@ void write(const Adopt& in, schema::Adopt::Builder out) {
 }
 
 void write(const Adopted& in, schema::Adopted::Builder out) {
-  out.setGenerationTerm(in.ownership_generation.term);
-  out.setGenerationN(in.ownership_generation.n);
+  write_generation(in.ownership_generation, out);
   out.setOk(in.ok);
   if (!in.ok) out.setCode(enum_out<schema::ErrorCode>(in.code));
   out.setError(text_out(in.error));
@@ -278,8 +274,7 @@ void write(const StatusReply& in, schema::StatusReply::Builder out) {
 }
 
 void write(const Save& in, schema::Save::Builder out) {
-  out.setTerm(in.checkpoint.term);
-  out.setN(in.checkpoint.n);
+  write_id(in.checkpoint, out);
   out.setFolder(text_out(in.folder));
   out.setBaseTerm(in.base.term);
   out.setBaseN(in.base.n);
@@ -289,8 +284,7 @@ void write(const Save& in, schema::Save::Builder out) {
 }
 
 void write(const Saved& in, schema::Saved::Builder out) {
-  out.setTerm(in.checkpoint.term);
-  out.setN(in.checkpoint.n);
+  write_id(in.checkpoint, out);
   out.setOk(in.ok);
   out.setRows(in.rows);
   out.setError(text_out(in.error));
@@ -300,15 +294,13 @@ void write(const Saved& in, schema::Saved::Builder out) {
 }
 
 void write(const Freeze& in, schema::Freeze::Builder out) {
-  out.setGenerationTerm(in.ownership_generation.term);
-  out.setGenerationN(in.ownership_generation.n);
+  write_generation(in.ownership_generation, out);
   write_partitions(in.partitions, out);
   out.setFolder(text_out(in.folder));
 }
 
 void write(const Frozen& in, schema::Frozen::Builder out) {
-  out.setGenerationTerm(in.ownership_generation.term);
-  out.setGenerationN(in.ownership_generation.n);
+  write_generation(in.ownership_generation, out);
   out.setOk(in.ok);
   out.setError(text_out(in.error));
   if (!in.images.empty()) write(in.images, out.initImages());

@@ -55,8 +55,7 @@ void write(const std::vector<ImageRef>& in, schema::Images::Builder out) {
     ref.setBytes(in[i].bytes);
     ref.setChecksum(in[i].checksum);
     ref.setBase(in[i].base);
-    ref.setTerm(in[i].checkpoint.term);
-    ref.setN(in[i].checkpoint.n);
+    write_id(in[i].checkpoint, ref);
   }
   auto names = out.initFiles(uint32_t(files.size()));
   for (uint32_t i = 0; i < files.size(); ++i) names.set(i, text_out(*files[i]));
@@ -80,8 +79,7 @@ void write(const ShardCounts& in, schema::ShardCounts::Builder out) { write_coun
 
 void write(const PartitionStatus& in, schema::PartitionStatus::Builder out) {
   out.setPartition(raw(in.partition));
-  out.setGenerationTerm(in.ownership_generation.term);
-  out.setGenerationN(in.ownership_generation.n);
+  write_generation(in.ownership_generation, out);
   out.setShardsEnded(in.shards_ended);
   out.setVersion(in.version);
   out.setRecordsHash(in.records_hash);

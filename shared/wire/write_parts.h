@@ -48,6 +48,19 @@ void write(const Lease& in, schema::Lease::Builder out);
 void write(const ShardCounts& in, schema::ShardCounts::Builder out);
 void write(const PartitionStatus& in, schema::PartitionStatus::Builder out);
 
+/// Writes the id of a view or of a checkpoint.
+template <typename Id, typename Builder>
+void write_id(const Id& id, Builder& out) {
+  out.setTerm(id.term);
+  out.setN(id.n);
+}
+
+template <typename Builder>
+void write_generation(const ViewId& generation, Builder& out) {
+  out.setGenerationTerm(generation.term);
+  out.setGenerationN(generation.n);
+}
+
 /// Writes the list of partitions of a message.
 template <typename Builder>
 void write_partitions(const std::vector<PartitionId>& in, Builder& out) {
