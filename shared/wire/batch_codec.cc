@@ -201,15 +201,14 @@ Result<void> read_columns(Reader& in, const Shape& shape, Batch& batch) {
 
 Result<Bytes> encode_batch(const Batch& batch) {
   if (batch.quarantined && !(batch.floats.empty() && batch.bags.empty() && batch.tables.empty())) {
-    Batch bare;  // the columns of a quarantined batch are left over from an earlier batch
-    bare.id = batch.id;
-    bare.counts = batch.counts;
-    bare.records_hash = batch.records_hash;
-    bare.end_offset = batch.end_offset;
-    bare.first_record = batch.first_record;
-    bare.last_record = batch.last_record;
-    bare.quarantined = true;
-    return encode_batch(bare);
+    // the columns of a quarantined batch are left over from an earlier batch
+    return encode_batch({.id = batch.id,
+                         .records_hash = batch.records_hash,
+                         .counts = batch.counts,
+                         .end_offset = batch.end_offset,
+                         .first_record = batch.first_record,
+                         .last_record = batch.last_record,
+                         .quarantined = true});
   }
   const uint64_t bytes = bytes_of(batch);
   if (bytes > kBatchBytesMax) {
