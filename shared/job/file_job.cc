@@ -42,6 +42,15 @@ void set_up_regression(Job& job, const FileFacts& facts) {
 
 }  // namespace
 
+void set_form(DataSpec& data, const FileFacts& facts) {
+  data.format = facts.format;
+  data.record = facts.record;
+  data.columns = facts.columns;
+  data.header = facts.header;
+  data.delimiter = facts.delimiter;
+  data.missing = facts.missing;
+}
+
 Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   constexpr double kScaledMax = 10;  // products of larger values are too large for a machine
   Job job;
@@ -55,15 +64,10 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   job.base_dir = base_dir;
   job.run_dir = (std::filesystem::path(base_dir) / "runs" / job.name).lexically_normal().string();
   job.data.source.paths = facts.sources.empty() ? std::vector{facts.path} : facts.sources;
-  job.data.format = facts.format;
-  job.data.record = facts.record;
-  job.data.columns = facts.columns;
-  job.data.header = facts.header;
+  set_form(job.data, facts);
   job.data.skip_lines = facts.skip_lines;
-  job.data.delimiter = facts.delimiter;
   job.data.quoted_newlines = facts.quoted_newlines;
   job.data.trim = facts.trim;
-  job.data.missing = facts.missing;
   job.data.fields = facts.fields;
   job.data.filter = facts.filter;
   add_scaled_fields(job.data);

@@ -37,6 +37,9 @@ struct FileFacts {
   std::vector<std::string> warnings;  // what the user may have to correct
 };
 
+/// Sets how the records of a file are stored: its format, columns and missing values.
+void set_form(DataSpec& data, const FileFacts& facts);
+
 /// Returns a job for a data file that comes without one; docs/models.md says which. A tenth of the
 /// records is held out. The job is not complete.
 Job job_for_file(const FileFacts& facts, const std::string& base_dir);

@@ -60,12 +60,7 @@ std::string program_of(const Job& job) {
 Result<void> take_form_of(const std::string& file, DataSpec& data) {
   if (!is_memory(data.format)) return {};
   DP_TRY(const FileFacts facts, data::sniff(file));
-  data.format = facts.format;
-  data.record = facts.record;
-  data.columns = facts.columns;
-  data.header = facts.header;
-  data.delimiter = facts.delimiter;
-  data.missing = facts.missing;
+  set_form(data, facts);
   // A file to predict may lack the target.
   for (const FieldSpec& field : data.fields) {
     const bool known = std::ranges::count(data.columns, field.source_name()) > 0;
