@@ -26,22 +26,18 @@ class Permutation {
     for (uint32_t r = 0; r < kRounds; ++r) keys_[r] = hash_combine(key, r);
   }
 
-  uint32_t forward(uint32_t x) const {
-    uint64_t value = x;
-    do {
-      value = encrypt(value);
-    } while (value >= count_);
-    return uint32_t(value);
-  }
-  uint32_t backward(uint32_t x) const {
-    uint64_t value = x;
-    do {
-      value = decrypt(value);
-    } while (value >= count_);
-    return uint32_t(value);
-  }
+  uint32_t forward(uint32_t x) const { return walk<&Permutation::encrypt>(x); }
+  uint32_t backward(uint32_t x) const { return walk<&Permutation::decrypt>(x); }
 
  private:
+  /// Applies `step` until the value is in [0, count).
+  template <uint64_t (Permutation::*step)(uint64_t) const>
+  uint32_t walk(uint64_t value) const {
+    do {
+      value = (this->*step)(value);
+    } while (value >= count_);
+    return uint32_t(value);
+  }
   uint64_t round(uint32_t r, uint64_t half) const {
     return mix64(keys_[r] ^ half) >> (64 - half_bits_);
   }
