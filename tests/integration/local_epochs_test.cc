@@ -1,12 +1,11 @@
 // Local training with sync_every = "epoch": each replica trains its share of an epoch alone, and
 // the models are averaged once per epoch.
-#include <csignal>
 #include <cstring>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/killed_child.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -47,23 +46,7 @@ Json train(const ScratchDir& dir, const std::string& run, std::vector<std::strin
           "epochs = 20, checkpoint = { every = 2 } }\neval.source = \"data.svm\"\n");
   flags.insert(flags.begin(), {"train", dir / (run + ".toml"), "--log-format", "json", "--quiet"});
   Program program("downpour", flags, dir.path());
-  if (!kills.empty()) {
-    for (int i = 0; i < 6000 && read_text(dir / run + "/events.jsonl").find("\"published\"") ==
-                                    std::string::npos;
-         ++i) {
-      usleep(2000);
-    }
-    const std::vector<pid_t> victims = program.children(kills);
-    REQUIRE_FALSE(victims.empty());
-    kill(victims[0], SIGKILL);
-  }
-  const Ended ended = program.wait(180);
-  INFO(ended.err);
-  REQUIRE(ended.status == 0);
-  const std::string events = read_text(dir / run + "/events.jsonl");
-  if (kills == "downpour-ps") CHECK(events.find("\"ps_lost\"") != std::string::npos);
-  if (kills == "downpour-worker") CHECK(events.find("\"process_ended\"") != std::string::npos);
-  return Json::parse(ended.out);
+  return Json::parse(finish_training(program, dir / run, kills).out);
 }
 
 /// Returns the weights of all variables of the run. In a file of this format they follow a header,

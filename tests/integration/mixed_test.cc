@@ -1,13 +1,13 @@
 // Mode "mixed" with real processes: each record counts once in the sparse rows and in the dense
 // variables, although a worker and a ps die.
 #include <cmath>
-#include <csignal>
 #include <sstream>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "tests/support/counter_rows.h"
+#include "tests/support/killed_child.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -54,13 +54,9 @@ TEST_CASE("in mode mixed each record counts once, although a worker and a ps are
   Program train("downpour", {"train", dir / "job.toml", "--quiet"}, dir.path());
   const std::string events = dir / "run/events.jsonl";
   wait_for(events, "\"published\"", 1);
-  const std::vector<pid_t> workers = train.children("downpour-worker");
-  REQUIRE_FALSE(workers.empty());
-  kill(workers[0], SIGKILL);
+  kill_child(train, "downpour-worker");
   wait_for(events, "\"published\"", 3);
-  const std::vector<pid_t> ps = train.children("downpour-ps");
-  REQUIRE_FALSE(ps.empty());
-  kill(ps[0], SIGKILL);
+  kill_child(train, "downpour-ps");
   const Ended ended = train.wait(180);
   INFO(ended.err);
   REQUIRE(ended.status == 0);

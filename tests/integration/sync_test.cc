@@ -1,17 +1,16 @@
 // Synchronous training with real processes: the same predictions, bit for bit, for any number of
 // workers, threads and ps, and after the death of a worker or of a ps.
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <sstream>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "shared/base/rng.h"
 #include "shared/plan/shard.h"
+#include "tests/support/killed_child.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -65,22 +64,7 @@ std::string predictions(const ScratchDir& dir, const std::string& run,
   std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--quiet"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   Program train("downpour", arguments, dir.path());
-  if (!kills.empty()) {
-    for (int i = 0; i < 6000 && read_text(dir / run + "/events.jsonl").find("\"published\"") ==
-                                    std::string::npos;
-         ++i) {
-      usleep(2000);
-    }
-    const std::vector<pid_t> victims = train.children(kills);
-    REQUIRE_FALSE(victims.empty());
-    kill(victims[0], SIGKILL);
-  }
-  const Ended ended = train.wait(180);
-  INFO(ended.err);
-  REQUIRE(ended.status == 0);
-  const std::string events = read_text(dir / run + "/events.jsonl");
-  if (kills == "downpour-ps") CHECK(events.find("\"ps_lost\"") != std::string::npos);
-  if (kills == "downpour-worker") CHECK(events.find("\"process_ended\"") != std::string::npos);
+  finish_training(train, dir / run, kills);
   const Ended predicted =
       Program("downpour", {"predict", dir / run, "--allow-exec", "--data", dir / test_file},
               dir.path())
