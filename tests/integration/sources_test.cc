@@ -22,6 +22,12 @@ void make_rows(const ScratchDir& dir, const std::string& name, int begin, int en
   dir.write(name, text);
 }
 
+/// Writes rows 0 to `a` to a.svm, and those from there to `b` to b.svm.
+void make_two_files(const ScratchDir& dir, int a, int b) {
+  make_rows(dir, "a.svm", 0, a);
+  make_rows(dir, "b.svm", a, b);
+}
+
 void make_job(const ScratchDir& dir, const std::string& source, int epochs) {
   dir.write("job.toml", "run_dir = \"run\"\npartitions = 16\ndata = { source = " + source +
                             ", format = \"libsvm\", shard_records = 64 }\n" + counter_model() +
@@ -53,8 +59,7 @@ TEST_CASE(
     "unread bytes",
     "[integration]") {
   const ScratchDir dir;
-  make_rows(dir, "a.svm", 0, 3000);
-  make_rows(dir, "b.svm", 3000, 4000);
+  make_two_files(dir, 3000, 4000);
   make_job(dir, "[{ path = \"a.svm\", weight = 0.5 }, { path = \"b.svm\", weight = 0.5 }]", 1);
   const Json done = trained(dir);
   const Json& account = done["accounts"][0];
@@ -100,8 +105,7 @@ TEST_CASE("CSV records of several lines count once each, wherever their file is 
 TEST_CASE("a source from which an epoch would read nothing cannot be part of a mix",
           "[integration]") {
   const ScratchDir dir;
-  make_rows(dir, "a.svm", 0, 100);
-  make_rows(dir, "b.svm", 100, 20'000);
+  make_two_files(dir, 100, 20'000);
   REQUIRE(std::system(("gzip " + dir.path() + "/b.svm").c_str()) == 0);
   make_job(dir, "[{ path = \"a.svm\", weight = 0.5 }, { path = \"b.svm.gz\", weight = 0.5 }]", 1);
   CHECK(train(dir, "") == 78);
@@ -112,8 +116,7 @@ TEST_CASE("a source from which an epoch would read nothing cannot be part of a m
 TEST_CASE("a repeated source counts as often as it is repeated in an epoch, the others once",
           "[integration]") {
   const ScratchDir dir;
-  make_rows(dir, "a.svm", 0, 300);
-  make_rows(dir, "b.svm", 300, 500);
+  make_two_files(dir, 300, 500);
   make_job(dir, "[{ path = \"a.svm\", repeat = 3 }, \"b.svm\"]", 2);
   CHECK(trained(dir)["accounts"][1]["applied"] == 1100);
   CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{6, 300}});
@@ -212,8 +215,7 @@ TEST_CASE("one Ctrl-C while a source is being stored ends the run before it begi
 TEST_CASE("only a run reads stdin, only the first start does, and only under the lock of the run",
           "[integration]") {
   const ScratchDir dir;
-  make_rows(dir, "a.svm", 0, 300);
-  make_rows(dir, "b.svm", 300, 400);
+  make_two_files(dir, 300, 400);
   make_job(dir, "\"-\"", 1);
   CHECK(train(dir, "cat a.svm | ", "--dry-run") == 64);
   CHECK(read_text(dir / "err").find("no run has read stdin yet") != std::string::npos);
