@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "shared/base/queue.h"
+
 namespace downpour {
 
 BackgroundThread::~BackgroundThread() {
@@ -39,8 +41,7 @@ void BackgroundThread::run() {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
       if (closing_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      task = take_front(tasks_);
     }
     Completion completion = task();
     task = nullptr;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "shared/base/queue.h"
+
 namespace downpour::tools {
 namespace {
 
@@ -61,10 +63,7 @@ void BatchQueue::offer(worker::WorkerEffects::Compute&& compute) {
 
 bool BatchQueue::take_result(worker::Computed& computed) {
   const std::lock_guard lock(mutex_);
-  if (results_.empty()) return false;
-  computed = std::move(results_.front());
-  results_.pop_front();
-  return true;
+  return try_take_front(results_, computed);
 }
 
 void BatchQueue::end(End end) {

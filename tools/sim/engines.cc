@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "shared/base/queue.h"
 #include "worker/runtime/compute_pool.h"
 #include "worker/runtime/input_link.h"
 #include "worker/runtime/input_shard_read.h"
@@ -234,12 +235,7 @@ class SimInputReaders final : public worker::InputReaders {
     advance(state_);
   }
   void close(uint64_t id) override { state_->shard_reads.erase(id); }
-  bool try_pop(worker::InputItem& item) override {
-    if (state_->done.empty()) return false;
-    item = std::move(state_->done.front());
-    state_->done.pop_front();
-    return true;
-  }
+  bool try_pop(worker::InputItem& item) override { return try_take_front(state_->done, item); }
   uint64_t bytes_read() const override { return state_->bytes; }
 
  private:
@@ -315,10 +311,7 @@ class SimComputers final : public worker::Computers {
     });
   }
   bool try_pop(worker::Computed& computed) override {
-    if (state_->done.empty()) return false;
-    computed = std::move(state_->done.front());
-    state_->done.pop_front();
-    return true;
+    return try_take_front(state_->done, computed);
   }
 
  private:

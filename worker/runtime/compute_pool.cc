@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "shared/base/queue.h"
 #include "worker/runtime/step_frames.h"
 
 namespace downpour::worker {
@@ -157,10 +158,7 @@ void ComputePool::start(WorkerEffects::Compute&& compute) {
 
 bool ComputePool::try_pop(Computed& computed) {
   const std::lock_guard lock(mutex_);
-  if (done_.empty()) return false;
-  computed = std::move(done_.front());
-  done_.pop_front();
-  return true;
+  return try_take_front(done_, computed);
 }
 
 void ComputePool::run() {
@@ -171,8 +169,7 @@ void ComputePool::run() {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
       if (closing_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      task = take_front(tasks_);
     }
     Computed computed = run_step(graph_, task, scratch, threads_per_batch_);
     task = {};  // return the pulled frames to their pool before the result is handed over

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "shared/base/queue.h"
 #include "shared/data/reading/program.h"
 
 namespace downpour::worker {
@@ -54,10 +55,7 @@ void InputPool::close(uint64_t id) {
 
 bool InputPool::try_pop(InputItem& item) {
   const std::lock_guard lock(mutex_);
-  if (done_.empty()) return false;
-  item = std::move(done_.front());
-  done_.pop_front();
-  return true;
+  return try_take_front(done_, item);
 }
 
 /// A piece of a stream may have to wait for its program, and no other task must wait for that. So

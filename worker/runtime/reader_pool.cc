@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "shared/base/queue.h"
 #include "shared/base/thread_time.h"
 #include "shared/base/units.h"
 
@@ -174,8 +175,7 @@ void ReaderPool::run() {
       std::unique_lock lock(mutex_);
       tasks_changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
       if (closing_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      task = take_front(tasks_);
     }
     read_shard(task, link, meter);
     const std::lock_guard lock(mutex_);
