@@ -5,6 +5,7 @@
 
 #include <toml++/toml.h>
 
+#include "shared/base/enum_text.h"
 #include "shared/base/str.h"
 #include "shared/job/toml_limits.h"
 
@@ -19,6 +20,12 @@ TomlNode convert(const toml::node& node, const std::string& path) {
   TomlNode result;
   result.where = position(path, node.source());
   result.origin = str(path, ":", node.source().begin.line);
+  const auto take = [&result](const auto* value, TomlNode::Kind kind, auto& out) {
+    if (value == nullptr) return false;
+    result.kind = kind;
+    out = value->get();
+    return true;
+  };
   if (const auto* table = node.as_table()) {
     std::vector<std::tuple<uint32_t, uint32_t, size_t>> order;
     for (const auto& [key, value] : *table) {
@@ -33,19 +40,10 @@ TomlNode convert(const toml::node& node, const std::string& path) {
   } else if (const auto* array = node.as_array()) {
     result.kind = TomlNode::Kind::kArray;
     for (const toml::node& item : *array) result.items.push_back(convert(item, path));
-  } else if (const auto* text = node.as_string()) {
-    result.kind = TomlNode::Kind::kString;
-    result.text = text->get();
-  } else if (const auto* integer = node.as_integer()) {
-    result.kind = TomlNode::Kind::kInteger;
-    result.integer = integer->get();
-  } else if (const auto* real = node.as_floating_point()) {
-    result.kind = TomlNode::Kind::kFloat;
-    result.real = real->get();
-  } else if (const auto* boolean = node.as_boolean()) {
-    result.kind = TomlNode::Kind::kBoolean;
-    result.boolean = boolean->get();
-  } else {
+  } else if (!take(node.as_string(), TomlNode::Kind::kString, result.text) &&
+             !take(node.as_integer(), TomlNode::Kind::kInteger, result.integer) &&
+             !take(node.as_floating_point(), TomlNode::Kind::kFloat, result.real) &&
+             !take(node.as_boolean(), TomlNode::Kind::kBoolean, result.boolean)) {
     result.kind = TomlNode::Kind::kOther;
   }
   return result;
@@ -65,23 +63,10 @@ TomlNode* TomlNode::find(std::string_view name) {
 }
 
 const char* TomlNode::kind_name() const {
-  switch (kind) {
-    case Kind::kTable:
-      return "a table";
-    case Kind::kArray:
-      return "a list";
-    case Kind::kString:
-      return "a string";
-    case Kind::kInteger:
-      return "an integer";
-    case Kind::kFloat:
-      return "a number";
-    case Kind::kBoolean:
-      return "true or false";
-    case Kind::kOther:
-      return "a date or time";
-  }
-  return "?";
+  return enum_text<Kind::kOther>(kind,
+                                 {"a table", "a list", "a string", "an integer", "a number",
+                                  "true or false", "a date or time"},
+                                 "?");
 }
 
 Result<TomlNode> parse_toml(std::string_view text, const std::string& path) {
