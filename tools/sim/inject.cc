@@ -1,5 +1,6 @@
 // Applies each kind of fault to the world.
 #include <algorithm>
+#include <span>
 
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
@@ -35,79 +36,21 @@ Role role_of(FaultKind kind) {
   }
 }
 
-/// How a message matters for kKillInPhase.
-enum class Moment : uint8_t {
-  kNone,
-  kPhase,  // at the beginning or end of a phase of the job
-  kInput,  // of a shard that an input process reads
-};
-
-Moment moment_of(wire::Kind kind) {
-  switch (kind) {
-    case wire::Kind::kWelcome:
-    case wire::Kind::kView:
-    case wire::Kind::kAdopt:
-    case wire::Kind::kAdopted:
-    case wire::Kind::kLeaseGrant:
-    case wire::Kind::kEvalReport:
-    case wire::Kind::kStatusRequest:
-    case wire::Kind::kStatusReply:
-    case wire::Kind::kSave:
-    case wire::Kind::kSaved:
-    case wire::Kind::kSealed:
-    case wire::Kind::kStop:
-    case wire::Kind::kFreeze:
-    case wire::Kind::kFrozen:
-      return Moment::kPhase;
-    case wire::Kind::kInputList:
-    case wire::Kind::kReadShard:
-    case wire::Kind::kReadMore:
-    case wire::Kind::kReadBatch:
-    case wire::Kind::kReadEnd:
-    case wire::Kind::kReadFailed:
-      return Moment::kInput;
-    case wire::Kind::kHello:
-    case wire::Kind::kRefused:
-    case wire::Kind::kHeartbeat:
-    case wire::Kind::kLeaseRequest:
-    case wire::Kind::kShardProgress:
-    case wire::Kind::kShardFailed:
-    case wire::Kind::kLeaseRevoked:
-    case wire::Kind::kPredictReport:
-    case wire::Kind::kGoodbye:
-    case wire::Kind::kPull:
-    case wire::Kind::kPullReply:
-    case wire::Kind::kPush:
-    case wire::Kind::kPushReply:
-    case wire::Kind::kReject:
-    case wire::Kind::kLeave:
-    case wire::Kind::kClock:
-    case wire::Kind::kFloor:
-    case wire::Kind::kStaged:
-    case wire::Kind::kCommit:
-    case wire::Kind::kExpect:
-    case wire::Kind::kCommitted:
-      return Moment::kNone;
-  }
-  return Moment::kNone;
-}
-
-/// Returns the indices in wire::Body of the messages of a moment, ascending.
-std::vector<size_t> bodies_at(Moment moment) {
-  std::vector<size_t> bodies;
-  for (size_t body = 0; body < std::variant_size_v<wire::AnyBody>; ++body) {
-    if (moment_of(wire::Kind(body + 1)) == moment) bodies.push_back(body);
-  }
-  return bodies;
-}
-
-/// Ends the receiver or sender of the next message of a kind, chosen among those of a moment.
+/// Ends the receiver or sender of the next message of a kind, chosen among those at the beginning
+/// or end of a phase of the job, or of a shard that an input process reads.
 void kill_in_phase(World& world, const FaultEvent& event) {
+  using enum wire::Kind;
+  static constexpr wire::Kind kOfPhase[] = {
+      kWelcome,     kView, kAdopt, kAdopted, kLeaseGrant, kEvalReport, kStatusRequest,
+      kStatusReply, kSave, kSaved, kSealed,  kStop,       kFreeze,     kFrozen};
+  static constexpr wire::Kind kOfInput[] = {kInputList, kReadShard, kReadMore,
+                                            kReadBatch, kReadEnd,   kReadFailed};
   const bool of_input = world.replicas(Role::kInput) > 0 && (event.pick >> 21) % 3 == 0;
-  const std::vector<size_t> bodies = bodies_at(of_input ? Moment::kInput : Moment::kPhase);
+  const std::span<const wire::Kind> kinds =
+      of_input ? std::span<const wire::Kind>(kOfInput) : std::span<const wire::Kind>(kOfPhase);
   const uint64_t pick = of_input ? event.pick >> 24 : event.pick;
   world.phase_kills.push_back(
-      {bodies[pick % bodies.size()], (event.pick >> 20 & 1) != 0, event.duration_ns});
+      {size_t(kinds[pick % kinds.size()]) - 1, (event.pick >> 20 & 1) != 0, event.duration_ns});
 }
 
 Process* choose(World& world, Role role, uint64_t pick) {
