@@ -97,21 +97,21 @@ Result<Simulator> Simulator::make(SimulatorOptions options) {
 }
 
 Outcome Simulator::run(uint64_t seed, const RunOptions& options) const {
-  WorldSpec spec;
-  spec.plan = plan_.get();
-  spec.other_plan = other_plan_.get();
-  spec.ps = options_.ps;
-  spec.workers = options_.workers;
-  spec.inputs = options_.inputs;
-  spec.ps_cores = options_.ps_cores;
-  spec.message_bytes_max = options_.message_bytes_max;
-  spec.seed = seed;
-  spec.faults = reduced(plan_of(seed), options.selection.without, options.selection.moments);
-  spec.limit_ns = options_.limit_ns;
-  spec.fresh = options.fresh;
-  spec.storage = options.storage;
-  spec.console = options.console;
-  spec.trace = options.trace;
+  WorldSpec spec{
+      .plan = plan_.get(),
+      .other_plan = other_plan_.get(),
+      .ps = options_.ps,
+      .workers = options_.workers,
+      .inputs = options_.inputs,
+      .ps_cores = options_.ps_cores,
+      .message_bytes_max = options_.message_bytes_max,
+      .seed = seed,
+      .faults = reduced(plan_of(seed), options.selection.without, options.selection.moments),
+      .limit_ns = options_.limit_ns,
+      .fresh = options.fresh,
+      .storage = options.storage,
+      .console = options.console,
+      .trace = options.trace};
   Rng rng(hash_combine(seed, 5));
   // Under chaos, batches are so slow that training lasts until the faults happen.
   const int64_t drawn_ns = int64_t(20 + rng.below(300)) * kMillisecond;
