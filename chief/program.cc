@@ -138,15 +138,10 @@ int run_program(int argc, char** argv) {
        .examples = "Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --set cluster.ps=2 "
                    "--set cluster.workers=4"},
       {{.name = "job", .target = &flags.job, .help = "Job file (.toml)", .required = true},
-       {.name = "--bind",
-        .target = &flags.bind,
-        .help = "Address at which the chief accepts ps and workers",
-        .group = "Cluster"},
-       {.name = "--keys",
-        .target = &flags.keys.keys,
-        .help = "Folder with the keys of the job, created by `downpour keys`; default: "
-                "RUN_DIR/keys, created if it does not exist",
-        .group = "Cluster"},
+       cluster_flag("--bind", &flags.bind, "Address at which the chief accepts ps and workers"),
+       cluster_flag("--keys", &flags.keys.keys,
+                    "Folder with the keys of the job, created by `downpour keys`; default: "
+                    "RUN_DIR/keys, created if it does not exist"),
        insecure_flag(flags.keys.insecure),
        {.name = "--set",
         .target = &flags.set,

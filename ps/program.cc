@@ -109,15 +109,13 @@ int run_program(int argc, char** argv) {
        .examples = "Example:\n  downpour-ps --chief 10.0.0.1:7000 --keys keys --bind "
                    "'tcp://0.0.0.0:*' --advertise 10.0.0.2"},
       {chief_flag(flags.chief),
-       {.name = "--bind",
-        .target = &flags.bind,
-        .help = "Address at which the ps accepts workers; * chooses a free port, and each thread "
-                "has its own port",
-        .group = "Cluster"},
-       {.name = "--advertise",
-        .target = &flags.advertise_host,
-        .help = "Host name or address that workers use for this ps, needed if --bind is 0.0.0.0",
-        .group = "Cluster"},
+       cluster_flag(
+           "--bind", &flags.bind,
+           "Address at which the ps accepts workers; * chooses a free port, and each thread "
+           "has its own port"),
+       cluster_flag(
+           "--advertise", &flags.advertise_host,
+           "Host name or address that workers use for this ps, needed if --bind is 0.0.0.0"),
        {.name = "--index",
         .target = &flags.index,
         .help = "Index of this ps; default: assigned by the chief",

@@ -121,33 +121,25 @@ int run_program(int argc, char** argv) {
         .group = "Cluster",
         .default_shown = false},
        connect_timeout_flag(connect_s),
-       {.name = "--bind",
-        .target = &flags.bind,
-        .help = "input: address at which the process accepts workers; * chooses a free port",
-        .group = "Cluster"},
-       {.name = "--advertise",
-        .target = &flags.advertise_host,
-        .help = "input: host name or address that workers use for this process, needed if --bind "
-                "is 0.0.0.0",
-        .group = "Cluster"},
+       cluster_flag("--bind", &flags.bind,
+                    "input: address at which the process accepts workers; * chooses a free port"),
+       cluster_flag(
+           "--advertise", &flags.advertise_host,
+           "input: host name or address that workers use for this process, needed if --bind "
+           "is 0.0.0.0"),
        keys_flag(flags.keys.keys),
        insecure_flag(flags.keys.insecure),
        local_flag(options.local),
        cpu_parts_flag(flags.cpu_parts),
-       {.name = "--threads",
-        .target = &options.threads,
-        .help = "Number of compute threads; input: of reading threads (0: all cores that affinity "
-                "and cgroup allow)",
-        .group = "Resources"},
-       {.name = "--readers",
-        .target = &options.reader_threads,
-        .help = "Number of reading threads of a worker (0: the value in the job, or tuned at "
-                "runtime if the job has none)",
-        .group = "Resources"},
-       {.name = "--allow-exec",
-        .target = &options.allow_exec,
-        .help = "Allow this process to start the programs that the job uses to read data",
-        .group = "Resources"}},
+       resource_flag(
+           "--threads", &options.threads,
+           "Number of compute threads; input: of reading threads (0: all cores that affinity "
+           "and cgroup allow)"),
+       resource_flag("--readers", &options.reader_threads,
+                     "Number of reading threads of a worker (0: the value in the job, or tuned at "
+                     "runtime if the job has none)"),
+       resource_flag("--allow-exec", &options.allow_exec,
+                     "Allow this process to start the programs that the job uses to read data")},
       argc, argv);
   if (ended) return *ended;
   options.connect_timeout_ns = connect_s * kSecond;
