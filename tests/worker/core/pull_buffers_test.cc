@@ -7,8 +7,7 @@ namespace downpour::worker {
 namespace {
 
 TEST_CASE("a worker returns the buffers of a ps while it waits for an overloaded ps", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pulls = h.pull(0);
   REQUIRE(pulls.size() == 2);
   uint32_t keys = 0;

@@ -5,8 +5,7 @@ namespace {
 
 TEST_CASE("a batch is pulled, computed, pushed to every owner by handle, and acknowledged",
           "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pulls = h.pull(0);
   REQUIRE(pulls.size() == 2);
   h.answer_pulls(pulls);
@@ -41,8 +40,7 @@ TEST_CASE("a worker reports what its time is spent on: reading, a ps, or computi
 }
 
 TEST_CASE("an owner without keys still gets its empty part", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.fx.clear();
   h.core.on_batch(0, h.batch(0, {}), h.fx);
   CHECK(h.sends_of<wire::Pull>().empty());
@@ -56,8 +54,7 @@ TEST_CASE(
     "the shard-end marker follows when every batch is acknowledged, and then the shard is reported "
     "as ended",
     "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pushes = h.push(0);
   h.fx.clear();
   h.core.on_shard_end(0,
@@ -83,8 +80,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a shard without a batch sends only its shard-end marker", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.fx.clear();
   h.core.on_shard_end(0, {.shard_read = h.shard_read, .counts = {.read = 3, .filtered = 3}}, h.fx);
   REQUIRE(h.sends_of<wire::Push>().size() == 2);
@@ -93,8 +89,7 @@ TEST_CASE("a shard without a batch sends only its shard-end marker", "[worker]")
 
 TEST_CASE("an unknown pull is answered with the keys and gradients of those partitions",
           "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pushes = h.push(0);
   h.applied(pushes[0]);
   h.answer_all(pushes[1], wire::PartStatus::kUnknownPull, 0);
@@ -111,8 +106,7 @@ TEST_CASE("an unknown pull is answered with the keys and gradients of those part
 TEST_CASE(
     "a push without a reply is repeated under a new request, and already applied counts as applied",
     "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pushes = h.push(0);
   h.applied(pushes[0]);
   h.tick(4 * kSecond);
@@ -147,8 +141,7 @@ TEST_CASE("a gap sends the worker back to the batch that the partition expects",
 
 TEST_CASE("a worker skips batches that all partitions have applied, without pulling them",
           "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pushes = h.push(0);
   h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, 7);
   h.answer_all(pushes[1], wire::PartStatus::kAlreadyApplied, 4);
@@ -164,8 +157,7 @@ TEST_CASE("a worker skips batches that all partitions have applied, without pull
 
 TEST_CASE("batches of a shard are pushed in order, in whatever order they are computed",
           "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   auto tasks = h.computing(2);
   h.compute(tasks[1].slot, tasks[1].batch->plan);
   CHECK(h.sends_of<wire::Push>().empty());
@@ -177,8 +169,7 @@ TEST_CASE("batches of a shard are pushed in order, in whatever order they are co
 }
 
 TEST_CASE("a new view regroups exactly the parts that are not acknowledged", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pushes = h.push(0);
   h.applied(pushes[0]);
   h.from(kChief, h.view(1, 2));
@@ -231,8 +222,7 @@ TEST_CASE(
 }
 
 TEST_CASE("no answer is expected to requests of dropped batches", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   SECTION("because the lease was revoked") {
     h.push(0);
     h.fx.clear();
@@ -255,8 +245,7 @@ TEST_CASE("no answer is expected to requests of dropped batches", "[worker]") {
 }
 
 TEST_CASE("pulls that a new view regroups leave no request open", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.fx.clear();
   h.core.on_batch(0, h.batch(0), h.fx);
   const size_t before = h.core.requests_outstanding();
@@ -268,8 +257,7 @@ TEST_CASE("pulls that a new view regroups leave no request open", "[worker]") {
 
 TEST_CASE("a reject from a process that is not a ps of this run does not fail the shard",
           "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pushes = h.push(0);
   REQUIRE(pushes.size() == 2);
   const auto rejected = [&](uint64_t run, ErrorCode code) {
@@ -287,8 +275,7 @@ TEST_CASE("a reject from a process that is not a ps of this run does not fail th
 }
 
 TEST_CASE("a view of a chief with other data ends the worker", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   wire::View same = h.view(2, 2);
   same.plan_hash = 9;
   h.from(kChief, same);
@@ -312,8 +299,7 @@ TEST_CASE("a view that comes before the Welcome neither ends the worker nor is u
 }
 
 TEST_CASE("a read error is reported with its shard, and the shard is dropped", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.fx.clear();
   h.core.on_read_failed(
       0, {h.shard_read, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
@@ -324,8 +310,7 @@ TEST_CASE("a read error is reported with its shard, and the shard is dropped", "
 }
 
 TEST_CASE("a read error in mid-shard also drops the batches in flight", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.answer_pulls(h.pull(0));
   const auto task = h.fx.computes.at(0);
   h.fx.clear();
@@ -357,8 +342,7 @@ TEST_CASE("a jump forward drops the batches of the shard that are in flight", "[
 }
 
 TEST_CASE("a worker repeats its Hello to a chief that does not know it", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.now_ns = kSecond;
   h.from(kChief, wire::Reject{ErrorCode::kMalformed, "say Hello first"});
   CHECK(h.sends_of<wire::Hello>().size() == 1);
@@ -401,8 +385,7 @@ TEST_CASE("a silent chief ends the worker with 69 before the Welcome, and with 1
 TEST_CASE(
     "a worker introduces itself to a restarted chief, continues its work, and reports its lease",
     "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.tick(kSecond);
   h.from(kChief,
          wire::Reject{ErrorCode::kUnavailable, "the chief does not know this process: send Hello"});
@@ -427,8 +410,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a chief of an earlier term cannot stop the worker", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto say = [&](uint32_t term, wire::Body body) {
     wire::Message message;
     message.envelope.view = {term, 0};
@@ -444,8 +426,7 @@ TEST_CASE("a chief of an earlier term cannot stop the worker", "[worker]") {
 }
 
 TEST_CASE("Stop is answered with a Goodbye and the last figures", "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.from(kChief, wire::Stop{0, "done"});
   CHECK(h.sends_of<wire::Goodbye>().size() == 1);
   REQUIRE(h.fx.exits.size() == 1);

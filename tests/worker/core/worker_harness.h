@@ -170,4 +170,8 @@ inline wire::Push push_in(const WorkerEffects::Send& send) {
   return std::get<wire::Push>(send.message.body);
 }
 
+struct BegunHarness : Harness {
+  BegunHarness() { begin(); }
+};
+
 }  // namespace downpour::worker

@@ -8,8 +8,7 @@ namespace {
 TEST_CASE("no message of another run changes what a worker does", "[worker][hostile]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
-    Harness h;
-    h.begin();
+    BegunHarness h;
     wire::RandomMessages random(seed);
     Rng rng(seed);
     for (uint32_t batch = 0; batch < 20; ++batch) {
@@ -36,8 +35,7 @@ TEST_CASE("no message of another run changes what a worker does", "[worker][host
 TEST_CASE("no message of a ps or of a forged chief aborts a worker", "[worker][hostile]") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
-    Harness h;
-    h.begin();
+    BegunHarness h;
     wire::RandomMessages random(seed);
     Rng rng(seed);
     uint32_t next = 0;

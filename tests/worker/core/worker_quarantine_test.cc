@@ -34,8 +34,7 @@ TEST_CASE(
 
 TEST_CASE("a worker returns its lease when a partition answers that the batch is quarantined",
           "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   const auto pushes = h.push(0);
   h.applied(pushes[0]);
   h.fx.clear();
@@ -51,8 +50,7 @@ TEST_CASE("a worker returns its lease when a partition answers that the batch is
 
 TEST_CASE("a loss that is not finite is never pushed; the batch and its place are reported",
           "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   h.fx.clear();
   auto batch = h.batch(0);
   batch->where = "clicks.tsv";

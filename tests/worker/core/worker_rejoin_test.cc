@@ -10,8 +10,7 @@ TEST_CASE("only other data in the Welcome of a restarted chief ends the worker",
                            .shard_bytes = 1,
                            .heartbeat_ns = kSecond,
                            .lease_ns = 3 * kSecond};
-  Harness h;
-  h.begin();
+  BegunHarness h;
   wire::Welcome other = same;
   other.index = 7;
   other.run_dir = "/elsewhere";
@@ -54,8 +53,7 @@ TEST_CASE("only other data in the Welcome of a restarted chief ends the worker",
 TEST_CASE(
     "a worker that leaves returns every lease with its progress, says Goodbye and ends with 0",
     "[worker]") {
-  Harness h;
-  h.begin();
+  BegunHarness h;
   for (const auto& push : h.push(0)) h.applied(push);
   h.push(1);  // still in flight
   h.fx.clear();

@@ -147,6 +147,10 @@ struct Room {
     listed.push_back({uint32_t(listed.size()), Incarnation(100 + listed.size()), name});
     inputs->update(listed);
   }
+  void start(const std::string& first, const std::string& second) {
+    start(first);
+    start(second);
+  }
   /// The chief reports that the input process is gone.
   void kill(const std::string& name) {
     link.inputs.erase(name);

@@ -38,8 +38,7 @@ TEST_CASE("quarantined batches arrive as quarantined", "[worker][input]") {
 TEST_CASE("when an input process dies, the shard is read at another one, and finally here",
           "[worker][input]") {
   Room room;
-  room.start("a");
-  room.start("b");
+  room.start("a", "b");
   RemoteReader remote = room.reader();
   std::string first;
   room.check_same(remote, *room.local(), [&](uint32_t n) {
@@ -55,8 +54,7 @@ TEST_CASE("when an input process dies, the shard is read at another one, and fin
 TEST_CASE("an input process that hangs is left after some seconds, and avoided",
           "[worker][input]") {
   Room room;
-  room.start("a");
-  room.start("b");
+  room.start("a", "b");
   RemoteReader remote = room.reader();
   std::string stuck;
   room.check_same(remote, *room.local(), [&](uint32_t n) {
@@ -77,8 +75,7 @@ TEST_CASE("an input process that hangs is left after some seconds, and avoided",
 
 TEST_CASE("poll() does not wait: it returns nothing until a batch has come", "[worker][input]") {
   Room room;
-  room.start("a");
-  room.start("b");
+  room.start("a", "b");
   bool answers = false;
   room.link.on_way = [&](wire::Message&) { return answers; };
   RemoteReader remote = room.reader();
