@@ -113,6 +113,12 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments)
   return ended;
 }
 
+void train_run(const ScratchDir& dir, const char* job, const Records& records) {
+  dir.write("job.toml", job);
+  dir.write("train.csv", records.text);
+  downpour(dir, {"train", dir / "job.toml", "--quiet"});
+}
+
 /// `downpour serve run` on a free port.
 struct Serving {
   explicit Serving(const ScratchDir& dir)
@@ -146,10 +152,8 @@ std::string changed(const std::string& before, const Get& get) {
 /// Trains on `train`, and returns the largest difference between the predictions of `downpour
 /// predict` and of `downpour serve` for `rows`.
 float skew(const ScratchDir& dir, const char* job, const Records& train, const Records& test) {
-  dir.write("job.toml", job);
-  dir.write("train.csv", train.text);
+  train_run(dir, job, train);
   dir.write("test.csv", test.text);
-  downpour(dir, {"train", dir / "job.toml", "--quiet"});
   downpour(dir, {"predict", dir / "run", "--data", dir / "test.csv", "--out", dir / "out.txt",
                  "--quiet"});
   std::ifstream file(dir / "out.txt");
@@ -195,9 +199,7 @@ TEST_CASE("serve predicts what predict does, for libsvm", "[integration]") {
 TEST_CASE("serve loads the checkpoint of a new run in the same folder", "[integration]") {
   const ScratchDir dir;
   const Records records = pairs(1);
-  dir.write("job.toml", kPairsJob);
-  dir.write("train.csv", records.text);
-  downpour(dir, {"train", dir / "job.toml", "--quiet"});
+  train_run(dir, kPairsJob, records);
   Serving serving(dir);
   const std::string body = Json{{"rows", {records.rows[0]}}}.dump();
   const std::string before = HttpClient(serving.address).post(body).body;
@@ -214,9 +216,7 @@ TEST_CASE("serve loads new checkpoints without a failed request, and stops grace
           "[integration]") {
   const ScratchDir dir;
   const Records records = mixed(1);
-  dir.write("job.toml", kMixedJob);
-  dir.write("train.csv", records.text);
-  downpour(dir, {"train", dir / "job.toml", "--quiet"});
+  train_run(dir, kMixedJob, records);
   Serving serving(dir);
   const std::string body = Json{{"rows", {records.rows[0], records.rows[1]}}}.dump();
   std::atomic<bool> ends = false;
