@@ -23,6 +23,14 @@ Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments)
   return Program("downpour", arguments, dir.path()).wait(120);
 }
 
+/// Returns a job on the columns `x` and `label` of a source that a program reads.
+std::string program_job(const std::string& source, const std::string& program) {
+  return "[data]\nformat = \"csv\"\ncolumns = [\"x\", \"label\"]\nsource = " + source +
+         "\nprogram = " + program +
+         "\nfields = { x = {}, label = {} }\n"
+         "[model]\npreset = \"logistic_regression\"\ntarget = \"label\"\n";
+}
+
 size_t entries(const std::string& folder) {
   return size_t(std::distance(fs::directory_iterator(folder), {}));
 }
@@ -99,11 +107,7 @@ TEST_CASE("head and stats show the records that a job's program writes", "[integ
   const ScratchDir dir;
   dir.write("raw.csv", "1,0\n2,1\n3,0\n");
   dir.write("drop.awk", "{ print $1 == 2 ? \"\" : $1 * 10 \",\" $2 }\n");
-  dir.write("job.toml",
-            "[data]\nsource = \"raw.csv\"\nformat = \"csv\"\ncolumns = [\"x\", \"label\"]\n"
-            "program = [\"awk\", \"-F,\", \"-f\", \"drop.awk\"]\n"
-            "fields = { x = {}, label = {} }\n"
-            "[model]\npreset = \"logistic_regression\"\ntarget = \"label\"\n");
+  dir.write("job.toml", program_job("\"raw.csv\"", R"(["awk", "-F,", "-f", "drop.awk"])"));
   const Ended head = downpour(dir, {"data", "head", dir / "job.toml"});
   INFO(head.err);
   CHECK(head.out == "   x  label\n  10      0\n  30      0\n");
@@ -117,13 +121,10 @@ TEST_CASE("records of a source are selected before a program reads them", "[inte
   const ScratchDir dir;
   dir.write("a.csv", "1,0\n2,1\n3,0\n");
   dir.write("b.csv", "4,0\n5,1\n6,0\n7,1\n8,0\n");
-  dir.write("job.toml",
-            "[data]\nsource = { path = [\"a.csv\", \"b.csv\"], skip = 1, take = 6,"
-            " shard = { count = 2, index = 0 } }\nformat = \"csv\"\n"
-            "columns = [\"x\", \"label\"]\nprogram = [\"tee\", \"-a\", \"seen\"]\n"
-            "fields = { x = {}, label = {} }\n"
-            "[model]\npreset = \"logistic_regression\"\ntarget = \"label\"\n"
-            "[train]\nepochs = 2\n");
+  dir.write("job.toml", program_job(R"({ path = ["a.csv", "b.csv"], skip = 1, take = 6,)"
+                                    R"( shard = { count = 2, index = 0 } })",
+                                    R"(["tee", "-a", "seen"])") +
+                            "[train]\nepochs = 2\n");
   const Ended head = downpour(dir, {"data", "head", dir / "job.toml"});
   INFO(head.err);
   CHECK(head.out == "  x  label\n  2      1\n  4      0\n  6      0\n");
