@@ -16,21 +16,22 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// Runs downpour, which must succeed.
+Ended succeed(const ScratchDir& dir, const std::vector<std::string>& arguments) {
+  Ended ended = Program("downpour", arguments, dir.path()).wait(300);
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  return ended;
+}
+
 /// Trains on the file and evaluates on `test`. Returns the metrics of the only output.
 Json train_and_evaluate(const ScratchDir& dir, const std::string& train, const std::string& test) {
-  const Ended trained =
-      Program("downpour", {"train", train, "--fresh", "--quiet"}, dir.path()).wait(300);
-  INFO(trained.err);
-  REQUIRE(trained.status == 0);
+  const Ended trained = succeed(dir, {"train", train, "--fresh", "--quiet"});
   CHECK(trained.err.find("warning") == std::string::npos);
   const std::string name = train.substr(train.rfind('/') + 1);
   const std::string run = "runs/" + name.substr(0, name.rfind('.'));
   const Ended evaluated =
-      Program("downpour", {"eval", run, "--data", test, "--log-format", "json", "--quiet"},
-              dir.path())
-          .wait(120);
-  INFO(evaluated.err);
-  REQUIRE(evaluated.status == 0);
+      succeed(dir, {"eval", run, "--data", test, "--log-format", "json", "--quiet"});
   return Json::parse(evaluated.out)["evaluations"][0]["outputs"].begin().value();
 }
 
@@ -39,9 +40,7 @@ std::vector<double> evaluations(const ScratchDir& dir, std::vector<std::string> 
                                 const char* metric) {
   arguments.insert(arguments.begin(), "train");
   arguments.insert(arguments.end(), {"--quiet", "--log-format", "json"});
-  const Ended trained = Program("downpour", arguments, dir.path()).wait(300);
-  INFO(trained.err);
-  REQUIRE(trained.status == 0);
+  const Ended trained = succeed(dir, arguments);
   const Json summary = Json::parse(trained.out);
   std::vector<double> values;
   for (const Json& evaluation : summary["evaluations"])
@@ -107,11 +106,7 @@ TEST_CASE("a job that names only data and target trains on the target's own valu
       "run_dir = \"run\"\ndata = { source = \"houses.csv\" }\n"
       "model = { preset = \"wide_deep\", target = \"price\", loss = \"squared\", bins = 16 }\n"
       "train = { epochs = 5, batch_size = 64 }\neval = { holdout = 0.1 }\n");
-  const Ended trained =
-      Program("downpour", {"train", dir / "job.toml", "--log-format", "json"}, dir.path())
-          .wait(120);
-  INFO(trained.err);
-  REQUIRE(trained.status == 0);
+  const Ended trained = succeed(dir, {"train", dir / "job.toml", "--log-format", "json"});
   const size_t last = trained.err.rfind("\"rmse\":");
   REQUIRE(last != std::string::npos);
   const double rmse = std::stod(trained.err.substr(last + 7));
@@ -155,13 +150,9 @@ TEST_CASE("a preset given by its name keeps the task that the data show", "[inte
   for (const std::string preset :
        {"wide_deep", "deepfm", "dcn_v2", "dlrm", "linear_regression", "factorization_machine"}) {
     CAPTURE(preset);
-    const Ended trained = Program("downpour",
-                                  {"train", dir / "houses.csv", "--set", "model.preset=" + preset,
-                                   "--epochs", "3", "--fresh", "--quiet", "--log-format", "json"},
-                                  dir.path())
-                              .wait(120);
-    INFO(trained.err);
-    REQUIRE(trained.status == 0);
+    const Ended trained =
+        succeed(dir, {"train", dir / "houses.csv", "--set", "model.preset=" + preset, "--epochs",
+                      "3", "--fresh", "--quiet", "--log-format", "json"});
     const Json summary = Json::parse(trained.out);
     const Json metrics = summary["evaluations"].back()["outputs"].begin().value();
     CHECK(metrics["rmse"].get<double>() < 80'000);  // a constant has about 90,000
