@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "shared/base/queue.h"
+#include "shared/env/wait_front.h"
 
 namespace downpour {
 
@@ -36,15 +36,10 @@ bool BackgroundThread::run_completions() {
 
 void BackgroundThread::run() {
   for (;;) {
-    Task task;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
-      if (closing_) return;
-      task = take_front(tasks_);
-    }
-    Completion completion = task();
-    task = nullptr;
+    auto task = wait_front(mutex_, changed_, closing_, tasks_);
+    if (!task) return;
+    Completion completion = (*task)();
+    task.reset();
     {
       const std::lock_guard lock(mutex_);
       done_.push_back(std::move(completion));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/queue.h"
+#include "shared/env/wait_front.h"
 #include "worker/runtime/step_frames.h"
 
 namespace downpour::worker {
@@ -164,15 +165,10 @@ bool ComputePool::try_pop(Computed& computed) {
 void ComputePool::run() {
   StepScratch scratch(graph_);
   for (;;) {
-    WorkerEffects::Compute task;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
-      if (closing_) return;
-      task = take_front(tasks_);
-    }
-    Computed computed = run_step(graph_, task, scratch, threads_per_batch_);
-    task = {};  // return the pulled frames to their pool before the result is handed over
+    auto task = wait_front(mutex_, changed_, closing_, tasks_);
+    if (!task) return;
+    Computed computed = run_step(graph_, *task, scratch, threads_per_batch_);
+    task.reset();  // return the pulled frames to their pool before the result is handed over
     {
       const std::lock_guard lock(mutex_);
       done_.push_back(std::move(computed));

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "shared/base/queue.h"
 #include "shared/base/thread_time.h"
 #include "shared/base/units.h"
+#include "shared/env/wait_front.h"
 
 namespace downpour::worker {
 
@@ -170,16 +170,11 @@ void ReaderPool::run() {
   std::unique_ptr<InputLink> link;  // made when some input process may read
   Meter meter(*this);
   for (;;) {
-    ReadTask task;
-    {
-      std::unique_lock lock(mutex_);
-      tasks_changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
-      if (closing_) return;
-      task = take_front(tasks_);
-    }
-    read_shard(task, link, meter);
+    auto task = wait_front(mutex_, tasks_changed_, closing_, tasks_);
+    if (!task) return;
+    read_shard(*task, link, meter);
     const std::lock_guard lock(mutex_);
-    stopped_.erase(task.shard_read);
+    stopped_.erase(task->shard_read);
   }
 }
 
