@@ -224,16 +224,9 @@ ColumnUse use_of(const std::string& name, const Column& column) {
 
 std::string_view why_left_out(const Roles& roles, const std::string& name, const Column& column) {
   if (std::ranges::count(roles.weights, name) > 0) return "";
-  switch (use_of(name, column)) {
-    case ColumnUse::kValues:
-    case ColumnUse::kIds:
-      return "";
-    case ColumnUse::kTime:
-      return "a time";
-    case ColumnUse::kUnique:
-      return "another value in each record";
-  }
-  return "";
+  const ColumnUse use = use_of(name, column);
+  if (use == ColumnUse::kTime) return "a time";
+  return use == ColumnUse::kUnique ? "another value in each record" : "";
 }
 
 FieldSpec field_of(const std::string& name, const Column& column) {
