@@ -36,26 +36,21 @@ Result<void> run_serve(const ServeOptions& given) {
 void declare_serve(CLI::App* verb, int& status) {
   auto* const options = set_run(verb, status, run_serve);
   verb->add_option("run", options->run_dir, "Run folder")->required();
-  verb->add_option("--host", options->host, "Address to listen on")->capture_default_str();
-  verb->add_option("--port", options->port, "Port to listen on; 0 chooses a free one")
-      ->capture_default_str();
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("--host", options->host, "Address to listen on");
+  verb->add_option("--port", options->port, "Port to listen on; 0 chooses a free one");
   verb->add_option("--threads", options->threads,
                    "Threads that answer requests; 0: one for each processor")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
+      ->check(CLI::Range(0, 64));
   verb->add_option("--max-rows", options->rows_max, "Most rows in a request")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 1 << 20));
   verb->add_option("--max-body", options->body_bytes_max, "Most bytes in the body of a request")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 1 << 30));
   verb->add_option("--timeout", options->timeout_s,
                    "Seconds from the first byte of a request to its last")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.1, 3600.0));
   verb->add_option("--poll", options->poll_s, "Seconds between looks for a newer checkpoint")
-      ->check(CLI::Range(0.05, 3600.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.05, 3600.0));
   verb->footer(
       "Example:\n  downpour serve runs/clicks --port 8080\n  curl -d '{\"rows\": [{\"age\": 39}]}' "
       "-H 'Content-Type: application/json' http://127.0.0.1:8080/v1/predict");
