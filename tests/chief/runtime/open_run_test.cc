@@ -51,6 +51,13 @@ struct Run {
             .completed_epochs = sealed,
             .sealed_epochs = sealed};
   }
+  /// Opens a run of three epochs, and publishes its first one.
+  RunPlan begin() {
+    RunPlan begun = plan(3);
+    REQUIRE(open(begun));
+    publish(begun, {1, 1}, 1);
+    return begun;
+  }
   void publish(const RunPlan& of, ViewId id, uint32_t sealed) {
     const auto published = checkpoint::publish(storage, run_dir, checkpoint_of(of, id, sealed));
     INFO((published ? "" : published.error().what));
@@ -282,9 +289,7 @@ struct Meanwhile final : PosixStorage {
 
 TEST_CASE("a chief that hangs removes no checkpoint once another has taken over", "[chief]") {
   Run run;
-  const RunPlan plan = run.plan(3);
-  REQUIRE(run.open(plan));
-  run.publish(plan, {1, 1}, 1);
+  const RunPlan plan = run.begin();
   Meanwhile disk;
   disk.name = "manifest-1-2.dpm";
   disk.before = GENERATE(true, false);
@@ -307,9 +312,7 @@ TEST_CASE("a chief that hangs removes no checkpoint once another has taken over"
 
 TEST_CASE("a chief resumes from what another chief published before it took its term", "[chief]") {
   Run run;
-  const RunPlan plan = run.plan(3);
-  REQUIRE(run.open(plan));
-  run.publish(plan, {1, 1}, 1);
+  const RunPlan plan = run.begin();
   Meanwhile disk;
   disk.name = "term-2";
   disk.act = [&] {
