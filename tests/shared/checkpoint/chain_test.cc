@@ -139,6 +139,14 @@ class Saver {
   std::vector<std::vector<wire::ImageRef>> chains_;
 };
 
+/// A run folder, and what saves its checkpoints.
+struct SavedRun {
+  explicit SavedRun(uint64_t seed) : saver(storage, folder.path, seed) {}
+  const Folder folder;
+  PosixStorage storage;
+  Saver saver;
+};
+
 std::vector<PartitionImage> read_all(Storage& storage, const std::string& run_dir,
                                      const Manifest& manifest) {
   std::vector<PartitionImage> images;
@@ -154,9 +162,8 @@ std::vector<PartitionImage> read_all(Storage& storage, const std::string& run_di
 
 TEST_CASE("a chain of images reads as the full image, bit for bit", "[checkpoint]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const Folder folder;
-    PosixStorage storage;
-    Saver saver(storage, folder.path, seed);
+    SavedRun run(seed);
+    auto& [folder, storage, saver] = run;
     REQUIRE(saver.save({1, 1}, false));
     for (uint32_t n = 2; n <= 6; ++n) {
       saver.train();
@@ -182,9 +189,8 @@ TEST_CASE("a manifest has the oldest format that can hold its content", "[checkp
 
 TEST_CASE("a flipped bit anywhere in a chain is refused, and nothing is read in part",
           "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  Saver saver(storage, folder.path, 7);
+  SavedRun run(7);
+  auto& [folder, storage, saver] = run;
   saver.save_series(2);
   const std::vector<wire::ImageRef> chain = saver.chains()[1];
   REQUIRE(chain.size() == 2);
@@ -208,9 +214,8 @@ TEST_CASE("a flipped bit anywhere in a chain is refused, and nothing is read in 
 
 TEST_CASE("a missing or damaged base is named, and the newest intact checkpoint is used",
           "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  Saver saver(storage, folder.path, 3);
+  SavedRun run(3);
+  auto& [folder, storage, saver] = run;
   REQUIRE(saver.save({1, 1}, false));
   REQUIRE(saver.save({1, 2}, false));
   saver.train();
@@ -234,16 +239,15 @@ TEST_CASE("a missing or damaged base is named, and the newest intact checkpoint 
 }
 
 TEST_CASE("images are only read in the chain of the manifest", "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  Saver saver(storage, folder.path, 5);
+  SavedRun run(5);
+  auto& [folder, storage, saver] = run;
   saver.save_series(3);
   const std::string images = checkpoint_folder(folder.path, {1, 3});
   const std::vector<wire::ImageRef> chain = saver.chains()[2];
   REQUIRE(chain.size() == 3);
   REQUIRE(read_partition(storage, images, chain, kChainTables));
   const auto refused = [&](std::vector<wire::ImageRef> refs) {
-    const auto read = read_partition(storage, images, refs, kChainTables);
+    const auto read = read_partition(run.storage, images, refs, kChainTables);
     return !read && read.error().code == ErrorCode::kBadData && !read.error().where.empty();
   };
   CHECK(refused({}));
@@ -260,9 +264,8 @@ TEST_CASE("images are only read in the chain of the manifest", "[checkpoint]") {
 }
 
 TEST_CASE("checkpoints that kept ones build on are kept with them", "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  Saver saver(storage, folder.path, 9);
+  SavedRun run(9);
+  auto& [folder, storage, saver] = run;
   for (uint32_t n = 1; n <= 7; ++n) {
     saver.train();
     REQUIRE(saver.save({1, n}, n != 1 && n != 3 && n != 6));  // 1-2, 3-4-5, 6-7
@@ -305,9 +308,8 @@ TEST_CASE("the summary of a chain verifies all images and lists the bases", "[ch
 
 TEST_CASE("a manifest whose bases do not form chains is neither published nor read",
           "[checkpoint]") {
-  const Folder folder;
-  PosixStorage storage;
-  Saver saver(storage, folder.path, 13);
+  SavedRun run(13);
+  auto& [folder, storage, saver] = run;
   saver.save_series(2);
   const Manifest good = *load_latest(storage, folder.path, nullptr);
   REQUIRE(validate_manifest(good));
