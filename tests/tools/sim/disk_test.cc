@@ -7,6 +7,15 @@
 namespace downpour::sim {
 namespace {
 
+/// A disk with the folder /run, and the storage of its first process.
+struct RunDisk {
+  explicit RunDisk(uint64_t seed) : disk(seed), storage(disk, "1") {
+    REQUIRE(storage.make_dirs("/run"));
+  }
+  SimDisk disk;
+  SimStorage storage;
+};
+
 std::string text_of(SimStorage& storage, const std::string& path) {
   const auto bytes = storage.read_file(path, 1 << 20);
   return bytes ? std::string(bytes->data(), bytes->data() + bytes->size())
@@ -20,9 +29,8 @@ TEST_CASE(
   int old_seen = 0, new_seen = 0;
   for (uint64_t operation = 1; operation <= 8; ++operation) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      SimDisk disk(seed);
-      SimStorage storage(disk, "1");
-      REQUIRE(storage.make_dirs("/run"));
+      RunDisk run(seed);
+      auto& [disk, storage] = run;
       REQUIRE(storage.write_file_atomic("/run/a", as_bytes("old")));
       storage.die_at(operation, {});
       const bool done = storage.write_file_atomic("/run/a", as_bytes("new")).has_value();
@@ -43,9 +51,8 @@ TEST_CASE("appended bytes that are not synced may be lost, torn or flipped; sync
   const std::string tail(2000, 'x');
   int lost = 0, changed = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    SimDisk disk(seed);
-    SimStorage storage(disk, "1");
-    REQUIRE(storage.make_dirs("/run"));
+    RunDisk run(seed);
+    auto& [disk, storage] = run;
     auto file = storage.open_append("/run/log");
     REQUIRE(file);
     REQUIRE((*file)->append(as_bytes("synced")));
@@ -68,9 +75,8 @@ TEST_CASE(
   int gone = 0;
   const std::string text(3000, 'x');
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    SimDisk disk(seed);
-    SimStorage storage(disk, "1");
-    REQUIRE(storage.make_dirs("/run"));
+    RunDisk run(seed);
+    auto& [disk, storage] = run;
     auto file = storage.create("/run/a");
     REQUIRE(file);
     REQUIRE((*file)->append(as_bytes(text)));
@@ -81,9 +87,8 @@ TEST_CASE(
     gone += left != text ? 1 : 0;
   }
   CHECK(gone > 20);
-  SimDisk disk(1);
-  SimStorage storage(disk, "1");
-  REQUIRE(storage.make_dirs("/run"));
+  RunDisk run(1);
+  auto& [disk, storage] = run;
   disk.faults.flip_volatile = 1;
   for (const char* path : {"/run/a", "/run/b"}) {
     auto file = storage.create(path);
@@ -95,9 +100,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a full disk accepts no bytes, and a failed fsync makes nothing durable", "[sim]") {
-  SimDisk disk(1);
-  SimStorage storage(disk, "1");
-  REQUIRE(storage.make_dirs("/run"));
+  RunDisk run(1);
+  auto& [disk, storage] = run;
   disk.faults.full = true;
   const auto full = storage.write_file_atomic("/run/a", as_bytes("text"));
   REQUIRE_FALSE(full);
@@ -165,9 +169,8 @@ TEST_CASE(
     "[sim]") {
   int gone = 0;
   for (uint64_t seed = 0; seed < 80; ++seed) {
-    SimDisk disk(seed);
-    SimStorage storage(disk, "1");
-    REQUIRE(storage.make_dirs("/run"));
+    RunDisk run(seed);
+    auto& [disk, storage] = run;
     storage.die_at(2, {});  // between mkdir and the sync of its parent
     CHECK_FALSE(storage.make_dirs("/run/new"));
     SimStorage other(disk, "2");
