@@ -79,20 +79,11 @@ Target npy_target(const std::string& folder) {
 }
 
 Target parts_target(const std::string& folder) {
-  const auto reading = std::make_shared<Reading>(kParts);
-  const std::string path = folder + "/parts.npy";
-  return {.name = "npy-parts",
-          .make =
-              [](Rng& rng) {
-                std::vector<std::string> arrays = two_arrays(rng);
-                mutate_array(arrays[0], arrays[1], rng);
-                return Input{.files = {arrays[0]}};
-              },
-          .run =
-              [=](const Input& input) {
-                write_file(path, input.files[0]);
-                return reading->check(path, input.knobs);
-              }};
+  return target_of_file(folder, "npy-parts", kParts, [](Rng& rng) {
+    std::vector<std::string> arrays = two_arrays(rng);
+    mutate_array(arrays[0], arrays[1], rng);
+    return arrays[0];
+  });
 }
 
 // ---- arrays in sequence, as a program writes them
@@ -183,30 +174,21 @@ Target stream_target(const std::string& folder) {
 }
 
 Target npz_target(const std::string& folder) {
-  const auto reading = std::make_shared<Reading>(str("data.format = \"npz\"\n", kArrayFields));
-  const std::string path = folder + "/arrays.npz";
-  return {
-      .name = "npz",
-      .make =
-          [](Rng& rng) {
-            std::vector<std::string> arrays = two_arrays(rng);
-            if (one_in(rng, 2)) mutate_one(arrays, rng);
-            std::string bytes = testing::npz({{"x", arrays[0]}, {"y", arrays[1]}}, one_in(rng, 2));
-            if (one_in(rng, 2)) {
-              mutate(bytes, bytes, kNpyTokens, rng);
-            } else if (one_in(rng, 2)) {  // mutates only the directory at the end
-              const size_t at = bytes.size() - std::min<size_t>(bytes.size(), 140);
-              std::string end = bytes.substr(at);
-              mutate(end, bytes, kNpyTokens, rng);
-              bytes.replace(at, std::string::npos, end);
-            }
-            return Input{.files = {std::move(bytes)}};
-          },
-      .run =
-          [=](const Input& input) {
-            write_file(path, input.files[0]);
-            return reading->check(path, input.knobs);
-          }};
+  const std::string job = str("data.format = \"npz\"\n", kArrayFields);
+  return target_of_file(folder, "npz", job, [](Rng& rng) {
+    std::vector<std::string> arrays = two_arrays(rng);
+    if (one_in(rng, 2)) mutate_one(arrays, rng);
+    std::string bytes = testing::npz({{"x", arrays[0]}, {"y", arrays[1]}}, one_in(rng, 2));
+    if (one_in(rng, 2)) {
+      mutate(bytes, bytes, kNpyTokens, rng);
+    } else if (one_in(rng, 2)) {  // mutates only the directory at the end
+      const size_t at = bytes.size() - std::min<size_t>(bytes.size(), 140);
+      std::string end = bytes.substr(at);
+      mutate(end, bytes, kNpyTokens, rng);
+      bytes.replace(at, std::string::npos, end);
+    }
+    return bytes;
+  });
 }
 
 Target images_target(const std::string& folder) {
