@@ -59,7 +59,7 @@ void slice_from(const Json& j, const Json& columns, Evaluation& evaluation) {
     if (!value.is_number()) continue;
     const auto name = columns[i].get<std::string>();
     const auto sum = std::ranges::find(kOutputSums, name, &NamedSum::name);
-    if (sum != kOutputSums.end()) sums.*sum->value = value.get<double>();
+    if (sum != std::end(kOutputSums)) sums.*sum->value = value.get<double>();
     if (const RankingMetric* const metric = find_ranking_metric(name))
       ranking.*metric->value = value.get<double>();
   }

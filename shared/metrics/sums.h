@@ -2,8 +2,8 @@
 // and partitions merge by addition.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 namespace downpour {
@@ -29,16 +29,16 @@ struct NamedSum {
   const char* name = "";
   double OutputSums::*value = nullptr;
 };
-inline constexpr std::array kOutputSums{NamedSum{"weight", &OutputSums::weight},
-                                        NamedSum{"loss", &OutputSums::loss},
-                                        NamedSum{"label", &OutputSums::label},
-                                        NamedSum{"label_squared", &OutputSums::label_squared},
-                                        NamedSum{"prediction", &OutputSums::prediction},
-                                        NamedSum{"correct", &OutputSums::correct},
-                                        NamedSum{"squared_error", &OutputSums::squared_error},
-                                        NamedSum{"absolute_error", &OutputSums::absolute_error},
-                                        NamedSum{"in_top_k", &OutputSums::in_top_k}};
-static_assert(sizeof(OutputSums) == kOutputSums.size() * sizeof(double), "a sum is missing");
+inline constexpr NamedSum kOutputSums[] = {{"weight", &OutputSums::weight},
+                                           {"loss", &OutputSums::loss},
+                                           {"label", &OutputSums::label},
+                                           {"label_squared", &OutputSums::label_squared},
+                                           {"prediction", &OutputSums::prediction},
+                                           {"correct", &OutputSums::correct},
+                                           {"squared_error", &OutputSums::squared_error},
+                                           {"absolute_error", &OutputSums::absolute_error},
+                                           {"in_top_k", &OutputSums::in_top_k}};
+static_assert(sizeof(OutputSums) == std::size(kOutputSums) * sizeof(double), "a sum is missing");
 
 inline OutputSums& OutputSums::operator+=(const OutputSums& other) {
   for (const NamedSum& sum : kOutputSums) this->*sum.value += other.*sum.value;
