@@ -5,6 +5,7 @@
 #define SIMDJSON_EXCEPTIONS 0
 #include <simdjson.h>
 #include <string_view>
+#include <utility>
 
 #include "shared/data/records/window.h"
 #include "shared/data/values/fields.h"
@@ -37,20 +38,16 @@ inline bool is_utf8(std::string_view text) {
 
 /// Returns what simdjson's error means, as the end of a sentence about a line.
 inline const char* message(ErrorCode error) {
-  switch (error) {
-    case simdjson::UTF8_ERROR:
-      return "is not UTF-8";
-    case simdjson::UNCLOSED_STRING:
-      return "has a string that is not closed";
-    case simdjson::NUMBER_ERROR:
-      return "has an invalid number";
-    case simdjson::STRING_ERROR:
-      return "has a string with an invalid escape";
-    case simdjson::DEPTH_ERROR:
-      return "is nested too deep";
-    default:
-      return "is not a JSON object";
+  static constexpr std::pair<ErrorCode, const char*> kMessages[] = {
+      {simdjson::UTF8_ERROR, "is not UTF-8"},
+      {simdjson::UNCLOSED_STRING, "has a string that is not closed"},
+      {simdjson::NUMBER_ERROR, "has an invalid number"},
+      {simdjson::STRING_ERROR, "has a string with an invalid escape"},
+      {simdjson::DEPTH_ERROR, "is nested too deep"}};
+  for (const auto& [code, text] : kMessages) {
+    if (code == error) return text;
   }
+  return "is not a JSON object";
 }
 
 /// Opens the object that a line consists of, and calls read(object), which returns kSuccess, an
