@@ -112,19 +112,18 @@ class TableEncoder final : public RecordEncoder {
  public:
   static Result<std::unique_ptr<RecordEncoder>> make(const Encoding& encoding) {
     const DataFormat format = encoding.format;
-    const std::vector<ValueField>& fields = encoding.fields;
     auto out = std::make_unique<TableEncoder>();
     out->delimiter_ = traits_of(format).delimiter;
     out->quotes_ = traits_of(format).quotes;
     out->breaks_ = out->quotes_ && encoding.breaks;
-    out->fields_ = fields;
-    for (const ValueField& field : fields) {
+    out->fields_ = encoding.fields;
+    for (const ValueField& field : encoding.fields) {
       if (field.kind == ValueKind::kPairs || !field.shape.empty()) {
         return cannot_encode(format, field,
                              "it has several values per record, but a cell holds one value",
                              "write tfrecord or jsonl: --to tfrecord");
       }
-      if (&field != &fields.front()) out->preamble_ += out->delimiter_;
+      if (&field != &encoding.fields.front()) out->preamble_ += out->delimiter_;
       Fault fault;
       if (!out->append_text(field.name, field, out->preamble_, fault))
         return cannot_encode(format, field, "its name can't be written in a header",
