@@ -28,6 +28,11 @@ void write_data(const ScratchDir& dir) {
   dir.write("data.svm", text);
 }
 
+/// A folder with the data.
+struct DataDir : ScratchDir {
+  DataDir() { write_data(*this); }
+};
+
 /// Trains, and returns the summary.
 Json train(const ScratchDir& dir, const std::string& run, std::vector<std::string> flags,
            const std::string& kills = {}) {
@@ -68,8 +73,7 @@ std::string variables(const ScratchDir& dir, const std::string& run) {
 }  // namespace
 
 TEST_CASE("shares of an epoch give the same model for any number of processes", "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const Json one = train(dir, "one", {"--workers", "1"});
   CHECK(one["steps_counted"] == 20);  // one step of four replicas per epoch
   CHECK(one["steps"] == 80);
@@ -93,16 +97,14 @@ TEST_CASE("shares of an epoch give the same model for any number of processes", 
 
 TEST_CASE("replicas that train sorted data alone learn them, because each has a part of all",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const Json local = train(dir, "local", {"--workers", "2"});
   CHECK(local["evaluations"].back()["outputs"]["y"]["auc"].get<double>() > 0.998);
 }
 
 TEST_CASE("a run may change between shares of an epoch and numbers of batches between epochs",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   train(dir, "run", {"--epochs", "2"});
   const Json more = train(dir, "run", {"--epochs", "4", "--set", "train.sync_every=8"});
   CHECK(more["accounts"].back()["epoch"] == 3);

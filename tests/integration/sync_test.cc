@@ -43,6 +43,11 @@ void write_data(const ScratchDir& dir) {
   for (size_t f = 0; f < files.size(); ++f) dir.write("f" + std::to_string(f) + ".csv", files[f]);
 }
 
+/// A folder with the data.
+struct DataDir : ScratchDir {
+  DataDir() { write_data(*this); }
+};
+
 constexpr const char* kSource = "source = \"data.csv\"";
 
 /// Trains with these flags, and returns the predictions. `data`: keys of the job's data; the
@@ -172,8 +177,7 @@ TEST_CASE("four replicas train two outputs with a mean each like one replica", "
 
 TEST_CASE("synchronous training gives the same model for any number of processes",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const std::string alone = predictions(dir, "alone", {});
   REQUIRE(alone.size() > size_t{kRecords});
   CHECK(predictions(dir, "threads", {"--threads", "2"}) == alone);
@@ -194,8 +198,7 @@ TEST_CASE("synchronous training gives the same model for any number of processes
 TEST_CASE(
     "train.steps ends synchronous training after the same batches for any number of processes",
     "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   // An epoch has 17 shards of 4 batches, and 20 steps. Step 22 is inside the first shard of each
   // replica in the second epoch, so the job ends with step 24.
   const auto steps = [&](const std::string& run, std::vector<std::string> flags,
@@ -239,8 +242,7 @@ TEST_CASE(
 TEST_CASE(
     "synchronous training with clipped gradients gives the same model for any number of processes",
     "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const auto clipped = [&](const std::string& run, std::vector<std::string> flags,
                            const std::string& value = "0.001") {
     flags.insert(flags.end(), {"--set", "optimizer.clip.value=" + value, "--epochs", "1"});
@@ -254,8 +256,7 @@ TEST_CASE(
 
 TEST_CASE("the norm of a step's gradients is limited alike for any number of processes",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   for (const std::string key : {"norm", "global_norm"}) {
     CAPTURE(key);
     const auto limited = [&](const std::string& run, std::vector<std::string> flags,
@@ -278,8 +279,7 @@ TEST_CASE("the norm of a step's gradients is limited alike for any number of pro
 
 TEST_CASE("one replica whose gradients are limited trains like one asynchronous worker",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   for (const std::string clip : {"value=0.001", "norm=0.02", "global_norm=0.02"}) {
     CAPTURE(clip);
     // With one shard, asynchronous training has the batches in the same order.
@@ -305,8 +305,7 @@ TEST_CASE("one replica whose gradients are limited trains like one asynchronous 
 
 TEST_CASE("each replica reads its own files, records or copy, with any number of processes",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   for (const std::string sharding : {"file", "data", "off"}) {
     for (const std::string mode : {"sync", "local"}) {
       const std::string name = sharding + "-" + mode;
@@ -328,8 +327,7 @@ TEST_CASE("each replica reads its own files, records or copy, with any number of
 
 TEST_CASE("replicas that train alone give the same model for any number of processes",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const auto local = [&](const std::string& run, std::vector<std::string> flags,
                          const std::string& kills = {}) {
     for (const char* set : {"train.mode=local", "train.sync_every=2", "train.outer.type=momentum"})
@@ -354,8 +352,7 @@ TEST_CASE("replicas that train alone give the same model for any number of proce
 
 TEST_CASE("replicas whose records come from input processes or programs give the same model",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const std::string plain =
       ", format = \"csv\", columns = [\"label\", \"a\", \"b\", \"c\", \"x\"], fields = { label = "
       "{}, "
@@ -390,8 +387,7 @@ TEST_CASE("replicas whose records come from input processes or programs give the
 
 TEST_CASE("a job that may quarantine batches leaves none out because a worker was killed",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const std::string alone = predictions(dir, "alone", {});
   const std::vector<std::string> flags = {"--ps", "2",     "--workers",
                                           "2",    "--set", "train.quarantine=true"};
@@ -402,8 +398,7 @@ TEST_CASE("a job that may quarantine batches leaves none out because a worker wa
 
 TEST_CASE("with backups an epoch has each record once, also if a worker or a ps dies",
           "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const std::vector<std::string> flags = {"--ps", "2",     "--workers",
                                           "3",    "--set", "train.backups=2"};
   for (const char* victim : {"", "downpour-worker", "downpour-ps"}) {
@@ -415,8 +410,7 @@ TEST_CASE("with backups an epoch has each record once, also if a worker or a ps 
 }
 
 TEST_CASE("data with fewer shards than replicas are trained, with a warning", "[integration]") {
-  const ScratchDir dir;
-  write_data(dir);
+  const DataDir dir;
   const Ended ended = Program("downpour",
                               {"train", dir / "data.csv", "--set", "run_dir=" + (dir / "run"),
                                "--set", "train.mode=sync", "--set", "train.replicas=4", "--set",
