@@ -242,11 +242,17 @@ TEST_CASE("a Save for another step fails", "[ps][core]") {
   CHECK(ps.core.saves());
 }
 
+/// A ps that begins a checkpoint of step 1 before it gets the commit of that step.
+struct SavingHarness : SyncHarness {
+  SavingHarness() : SyncHarness(sync_config(1)) {
+    stage(0, 0, 1, {3}, 1.0F);
+    step(kChiefPeer, wire::Save{.checkpoint = {1, 2}, .folder = "f", .step = 1});
+    commit(1, {kPartA});
+  }
+};
+
 TEST_CASE("a step waits until the partitions are copied for a checkpoint", "[ps][core]") {
-  SyncHarness ps(sync_config(1));
-  ps.stage(0, 0, 1, {3}, 1.0F);
-  ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 2}, .folder = "f", .step = 1});
-  ps.commit(1, {kPartA});
+  SavingHarness ps;
   CHECK(ps.effects.sends.empty());
   while (ps.core.saves()) {
     ps.effects.clear();
@@ -259,10 +265,7 @@ TEST_CASE("a step waits until the partitions are copied for a checkpoint", "[ps]
 
 TEST_CASE("a step is applied when the write of a checkpoint fails before all is copied",
           "[ps][core]") {
-  SyncHarness ps(sync_config(1));
-  ps.stage(0, 0, 1, {3}, 1.0F);
-  ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 2}, .folder = "f", .step = 1});
-  ps.commit(1, {kPartA});
+  SavingHarness ps;
   ps.effects.clear();
   ps.core.on_stored({1, 2}, Error{ErrorCode::kIo, "no space"}, ps.effects);
   CHECK(ps.push_replies().size() == 1);
