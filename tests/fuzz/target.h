@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/rng.h"
@@ -34,6 +35,14 @@ struct Target {
   uint64_t memory_bytes_max = 256 * kMiB;  // peak while one input is read
   int cpu_seconds_max = 10;                // for one input; ten times as much under a sanitizer
 };
+
+/// Returns a target whose input is one file.
+inline Target one_file(std::string name, std::function<std::string(Rng&)> make,
+                       std::function<std::string(const std::string&)> run) {
+  return {.name = std::move(name),
+          .make = [make = std::move(make)](Rng& rng) { return Input{.files = {make(rng)}}; },
+          .run = [run = std::move(run)](const Input& input) { return run(input.files[0]); }};
+}
 
 /// Returns all targets. Their scratch files are in `folder`.
 std::vector<Target> all_targets(const std::string& folder);

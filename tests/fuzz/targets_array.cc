@@ -154,23 +154,22 @@ Target stream_target(const std::string& folder) {
   plan->data.fields = {{.name = "x", .shape = {3}}, {.name = "y", .fallback = "0"}};
   plan->layout.floats = {{"x", 3}, {"y", 1}};
   const std::string path = folder + "/back-to-back";
-  return {.name = "npy-stream",
-          .make =
-              [](Rng& rng) {
-                std::string bytes;
-                for (uint64_t chunks = 1 + rng.below(4); chunks > 0; --chunks) {
-                  std::vector<std::string> arrays = two_arrays(rng);
-                  if (one_in(rng, 3)) mutate_one(arrays, rng);
-                  bytes += arrays[0] + arrays[1];
-                }
-                if (one_in(rng, 3)) mutate(bytes, bytes, kNpyTokens, rng);
-                return Input{.files = {std::move(bytes)}};
-              },
-          .run =
-              [=](const Input& input) {
-                write_file(path, input.files[0]);
-                return check_stream(*plan, path);
-              }};
+  return one_file(
+      "npy-stream",
+      [](Rng& rng) {
+        std::string bytes;
+        for (uint64_t chunks = 1 + rng.below(4); chunks > 0; --chunks) {
+          std::vector<std::string> arrays = two_arrays(rng);
+          if (one_in(rng, 3)) mutate_one(arrays, rng);
+          bytes += arrays[0] + arrays[1];
+        }
+        if (one_in(rng, 3)) mutate(bytes, bytes, kNpyTokens, rng);
+        return bytes;
+      },
+      [=](const std::string& text) {
+        write_file(path, text);
+        return check_stream(*plan, path);
+      });
 }
 
 Target npz_target(const std::string& folder) {

@@ -41,18 +41,18 @@ std::string check_vocabulary(const std::string& path, const std::string& bytes) 
 
 Target vocabulary_target(const std::string& folder) {
   const std::string path = folder + "/words.txt";
-  return {.name = "vocabulary",
-          .make =
-              [](Rng& rng) {
-                std::string words;
-                for (uint64_t n = 1 + rng.below(60); n > 0; --n)
-                  words += str(one_in(rng, 20) ? "" : str("w", rng.below(5000)),
-                               one_in(rng, 20) ? "\r\n" : "\n");
-                if (!one_in(rng, 10)) mutate(words, "", kLineTokens, rng);
-                if (one_in(rng, 5)) words = testing::gzipped(words);
-                return Input{.files = {std::move(words)}};
-              },
-          .run = [=](const Input& input) { return check_vocabulary(path, input.files[0]); }};
+  return one_file(
+      "vocabulary",
+      [](Rng& rng) {
+        std::string words;
+        for (uint64_t n = 1 + rng.below(60); n > 0; --n)
+          words += str(one_in(rng, 20) ? "" : str("w", rng.below(5000)),
+                       one_in(rng, 20) ? "\r\n" : "\n");
+        if (!one_in(rng, 10)) mutate(words, "", kLineTokens, rng);
+        if (one_in(rng, 5)) words = testing::gzipped(words);
+        return words;
+      },
+      [=](const std::string& text) { return check_vocabulary(path, text); });
 }
 
 // ---- conditions
@@ -97,20 +97,19 @@ std::string check_condition(const std::string& text) {
 }
 
 Target condition_target() {
-  return {.name = "filter",
-          .make =
-              [](Rng& rng) {
-                std::string text(one_of(Dictionary(kConditions), rng));
-                while (one_in(rng, 3)) {
-                  text = str("(", text, one_in(rng, 2) ? ") && (" : ") || !(",
-                             one_of(Dictionary(kConditions), rng), ")");
-                }
-                if (!one_in(rng, 10))
-                  mutate(text, std::string(one_of(Dictionary(kConditions), rng)), kConditionTokens,
-                         rng);
-                return Input{.files = {std::move(text)}};
-              },
-          .run = [](const Input& input) { return check_condition(input.files[0]); }};
+  return one_file(
+      "filter",
+      [](Rng& rng) {
+        std::string text(one_of(Dictionary(kConditions), rng));
+        while (one_in(rng, 3)) {
+          text = str("(", text, one_in(rng, 2) ? ") && (" : ") || !(",
+                     one_of(Dictionary(kConditions), rng), ")");
+        }
+        if (!one_in(rng, 10))
+          mutate(text, std::string(one_of(Dictionary(kConditions), rng)), kConditionTokens, rng);
+        return text;
+      },
+      check_condition);
 }
 
 // ---- jobs
@@ -211,16 +210,16 @@ std::string check_job(const std::string& text) {
 
 Target job_target() {
   const auto jobs = std::make_shared<std::vector<std::string>>(example_jobs());
-  return {.name = "job",
-          .make =
-              [=](Rng& rng) {
-                std::string text = one_of(std::span<const std::string>(*jobs), rng);
-                if (!one_in(rng, 30))
-                  mutate(text, one_of(std::span<const std::string>(*jobs), rng),
-                         one_in(rng, 6) ? kNumberTokens : Dictionary(kJobTokens), rng);
-                return Input{.files = {std::move(text)}};
-              },
-          .run = [](const Input& input) { return check_job(input.files[0]); }};
+  return one_file(
+      "job",
+      [=](Rng& rng) {
+        std::string text = one_of(std::span<const std::string>(*jobs), rng);
+        if (!one_in(rng, 30))
+          mutate(text, one_of(std::span<const std::string>(*jobs), rng),
+                 one_in(rng, 6) ? kNumberTokens : Dictionary(kJobTokens), rng);
+        return text;
+      },
+      check_job);
 }
 
 /// Long and deeply nested texts, some of them above the size limit of a job file.
