@@ -11,6 +11,7 @@
 #include "shared/data/reading/dataset.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
+#include "shared/job/file_job.h"
 #include "shared/job/formats.h"
 #include "shared/job/validate_slices.h"
 #include "shared/model/graph.h"
