@@ -139,7 +139,7 @@ class Saver {
   std::vector<std::vector<wire::ImageRef>> chains_;
 };
 
-/// A run folder, and what saves its checkpoints.
+/// A run folder, and the saver of its checkpoints.
 struct SavedRun {
   explicit SavedRun(uint64_t seed) : saver(storage, folder.path, seed) {}
   const Folder folder;
