@@ -127,6 +127,16 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
+/// Checks that the predictions are the same with three workers, and after a process dies.
+template <typename Train>
+void check_processes(const Train& train) {
+  const std::string alone = train("alone", {});
+  REQUIRE(alone.size() > size_t{kRecords});
+  CHECK(train("three", {"--ps", "2", "--workers", "3"}) == alone);
+  CHECK(train("worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") == alone);
+  CHECK(train("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -207,11 +217,7 @@ TEST_CASE(
     if (mode == "local") flags.insert(flags.end(), {"--set", "train.sync_every=1"});
     return predictions(dir, run, flags, kills);
   };
-  const std::string alone = steps("alone", {});
-  REQUIRE(alone.size() > size_t{kRecords});
-  CHECK(steps("three", {"--ps", "2", "--workers", "3"}) == alone);
-  CHECK(steps("worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") == alone);
-  CHECK(steps("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+  check_processes(steps);
   const auto ended = [&](const std::string& run, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--log-format", "json",
                                           "--quiet"};
@@ -334,11 +340,7 @@ TEST_CASE("replicas that train alone give the same model for any number of proce
       flags.insert(flags.end(), {"--set", set});
     return predictions(dir, run, flags, kills);
   };
-  const std::string alone = local("alone", {});
-  REQUIRE(alone.size() > size_t{kRecords});
-  CHECK(local("three", {"--ps", "2", "--workers", "3"}) == alone);
-  CHECK(local("worker-dies", {"--ps", "2", "--workers", "2"}, "downpour-worker") == alone);
-  CHECK(local("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
+  check_processes(local);
 
   // Local rounds of few records, so that not every replica touches every row.
   const std::vector<std::string> touched = {"--set", "train.average=touched", "--set",
