@@ -48,6 +48,16 @@ struct DataDir : ScratchDir {
   DataDir() { write_data(*this); }
 };
 
+/// Writes random records to all.csv, and returns them.
+std::vector<std::string> write_all(const ScratchDir& dir, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<std::string> records(1003);
+  std::string all;
+  for (std::string& record : records) all += record = random_record(rng);
+  dir.write("all.csv", all);
+  return records;
+}
+
 constexpr const char* kSource = "source = \"data.csv\"";
 
 /// Trains with these flags, and returns the predictions. `data`: keys of the job's data; the
@@ -143,11 +153,7 @@ TEST_CASE(
     "four replicas with batches of 64 train like one with batches of 256, and so in a short step",
     "[integration]") {
   const ScratchDir dir;
-  Rng rng(6);
-  std::vector<std::string> records(1003);
-  std::string all;
-  for (std::string& record : records) all += record = random_record(rng);
-  dir.write("all.csv", all);
+  const std::vector<std::string> records = write_all(dir, 6);
   for (const uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
     const auto one = predictions_of_steps(dir, seed, 1, records);
@@ -159,11 +165,7 @@ TEST_CASE(
 
 TEST_CASE("four replicas train two outputs with a mean each like one replica", "[integration]") {
   const ScratchDir dir;
-  Rng rng(7);
-  std::vector<std::string> records(1003);
-  std::string all;
-  for (std::string& record : records) all += record = random_record(rng);
-  dir.write("all.csv", all);
+  const std::vector<std::string> records = write_all(dir, 7);
   for (const std::string weights : {"", ", weights = \"x\""}) {
     CAPTURE(weights);
     const std::string model =
