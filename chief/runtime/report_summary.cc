@@ -285,8 +285,8 @@ void print_steps(const JobSummary& s, Page& page) {
   const uint64_t beyond = s.steps_counted - std::min(s.steps_counted, s.steps_wanted);
   std::string text = str(s.steps_counted, " of ", s.steps_wanted);
   if (beyond > 0) {
-    text += str(", ", beyond, " more than requested, because shards in progress are read to their",
-                " end");
+    text += str(", ", beyond, " more than requested",
+                s.already_finished ? "" : ", because shards in progress are read to their end");
   }
   if (!s.epochs.empty() && s.epochs.back().is_partial())
     text += str("; of epoch ", s.epochs.back().epoch + 1, partial_text(s.epochs.back()));
@@ -309,10 +309,12 @@ void print_events(const JobSummary& s, Page& page) {
 }
 
 void print_speed(const JobSummary& s, Page& page) {
-  // Applied in this run. If no epoch was completed, the last hints of the workers.
+  // Applied in the epochs that ended since this start. If it began inside an epoch, the workers
+  // have trained fewer records. If no epoch has ended, the last hints of the workers count.
   uint64_t records = 0;
   for (size_t e = s.epochs_resumed; e < s.epochs.size(); ++e) records += s.epochs[e].counts.applied;
-  if (records == 0) records = s.records;
+  if (records == 0 || (s.records > 0 && s.workers_lost == 0))
+    records = records == 0 ? s.records : std::min(records, s.records);
   if (records == 0) return;
   const double train_s = seconds_of(s.train_ns);
   page.line("speed", str(human_count(double(records)), " examples in ", human_time(train_s), ": ",
@@ -354,7 +356,8 @@ void print_next(const Finish& finish, const Job& job, const std::string& run_dir
   }
   std::string further;
   if (s.epochs_wanted == kEpochsMax) {
-    further = str("train for more steps: ", command.text, " --steps ", s.steps_wanted * 2);
+    further = str("train for more steps: ", command.text, " --steps ",
+                  std::max(s.steps_wanted, s.steps_counted) * 2);
   } else if (s.stopped_early) {
     further = str("continue training: ", command.text, command.length,
                   " --set eval.early_stop.patience=", job.eval.early_stop.patience + 3);

@@ -197,6 +197,8 @@ int run_job(RunRequest request) {
   if (!plan) return fail(plan.error());
   if (request.dry_run) {
     print_dry_run(*plan, request.origins, describe(layout, job), request.console.out);
+    for (const std::string& note : request.notes)
+      if (!request.console.quiet) std::fprintf(request.console.err, "warning: %s\n", note.c_str());
     return 0;
   }
   if (request.mode != wire::Purpose::kPredict) {

@@ -26,7 +26,8 @@ int run_train(const TrainFlags& flags) {
   if (!request.console.quiet) use.progress = chief::print_spooling;
   auto given = chief::load_given_job(flags.job, *overrides, use);
   if (!given) return report(given.error(), request.console);
-  if (!given->sniffed.empty() && !request.console.quiet)
+  if (!given->sniffed.empty() && !request.console.quiet &&
+      request.console.format == chief::LogFormat::kText)
     std::fprintf(stderr, "data: %s\n", given->sniffed.c_str());
   if (given->from_data_file) request.baseline = linear_baseline;
   request.job = std::move(given->loaded.job);
