@@ -80,6 +80,8 @@ struct PartitionState {
   shards @4 :List(ShardState);  # ascending
   planHash @5 :UInt64;      # plan under which the unsealed epochs were trained; absent: not known,
                             # or none are held
+  stepsBefore @6 :UInt64;   # steps of earlier runs whose optimizer slots this one has continued
+                            # with; 0: none, or not known
 }
 
 # ---- the manifest ----

@@ -161,6 +161,8 @@ Result<std::vector<wire::ImageRef>> copy_images(Storage& storage, const WarmStar
            checkpoint::read_partition(storage, source, chain, manifest.tables));
     checkpoint::PartitionImage start{.partition = image.partition};
     start.tables = std::move(image.tables);
+    // A ps rejects an image whose sum is invalid.
+    if (from.slots) start.steps_before = image.steps_before + image.version;
     if (!from.slots) {
       for (checkpoint::TableImage& table : start.tables) {
         const TableSpec& spec = manifest.tables[raw(table.table)];

@@ -106,9 +106,10 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId o
   }
   const uint32_t sealed = sealed_epochs;
   DP_TRY_VOID(watermarks_.check(image, sealed));
-  if (image.version >= std::numeric_limits<uint64_t>::max() / 2) {
+  for (const uint64_t steps : {image.version, image.steps_before}) {
+    if (steps < std::numeric_limits<uint64_t>::max() / 4) continue;
     return Error{ErrorCode::kBadData,
-                 str("image of partition ", p, ": invalid version ", image.version)};
+                 str("image of partition ", p, ": invalid number of steps ", steps)};
   }
   for (const checkpoint::TableImage& rows : image.tables) {
     Result<void> imported;
@@ -126,6 +127,8 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId o
   watermarks_.import_from(image, sealed);
   adopt(p, ownership_generation, sealed);
   next_steps_[raw(p)] = image.version + 1;
+  if (image.steps_before != 0) steps_before_.resize(count_);
+  if (!steps_before_.empty()) steps_before_[raw(p)] = image.steps_before;
   return {};
 }
 
@@ -175,6 +178,7 @@ void Partitions::drop(const Bits& parts) {
     ownership_generations_[raw(p)] = {};
     sealed_[raw(p)] = 0;
     next_steps_[raw(p)] = 1;
+    if (!steps_before_.empty()) steps_before_[raw(p)] = 0;
   });
   watermarks_.drop(parts);
   markers_.drop(parts);
@@ -210,6 +214,7 @@ void Partitions::export_state(PartitionId p, checkpoint::PartitionImage& image) 
   watermarks_.export_to(p, sealed(p), image);
   image.markers = markers_.of(p, sealed(p));
   image.plan_hash = image.holds_from(sealed(p)) ? plan_hash_ : 0;
+  image.steps_before = steps_before_.empty() ? 0 : steps_before_[raw(p)];
 }
 
 uint64_t Partitions::snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image) {

@@ -51,6 +51,11 @@ class Partitions {
   /// By partition: the number of the next step, which is the number of applied steps plus one.
   const uint64_t* next_steps() const { return next_steps_.data(); }
   uint64_t version(PartitionId p) const { return next_steps_[raw(p)] - 1; }
+  /// By partition: the number of steps of earlier runs, whose slots the partition has inherited.
+  /// Null: 0 for all partitions.
+  const uint64_t* steps_before() const {
+    return steps_before_.empty() ? nullptr : steps_before_.data();
+  }
   /// Writes the versions of `parts` to `out`, in ascending order of partitions.
   void versions(const Bits& parts, std::vector<uint64_t>& out) const;
   /// Raises the versions of the partitions in `parts` by one, because they have applied a batch,
@@ -138,6 +143,7 @@ class Partitions {
   std::vector<ViewId> ownership_generations_;
   ViewId ownership_generation_max_;
   std::vector<uint64_t> next_steps_;
+  std::vector<uint64_t> steps_before_;  // empty until a partition has inherited slots
   std::vector<uint32_t> sealed_;
   uint32_t sealed_max_ = 0;
   uint64_t plan_hash_ = 0;

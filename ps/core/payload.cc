@@ -68,8 +68,10 @@ const uint8_t* bytes_of(const Partitions& partitions, const Bits& bits,
 
 void apply(Partitions& partitions, const Piece& piece, const uint8_t* admitted,
            uint32_t rate_reductions) {
-  const ApplyOptions options{
-      .admitted = admitted, .steps = partitions.next_steps(), .rate_reductions = rate_reductions};
+  const ApplyOptions options{.admitted = admitted,
+                             .steps = partitions.next_steps(),
+                             .steps_before = partitions.steps_before(),
+                             .rate_reductions = rate_reductions};
   const uint8_t* keys = piece.keys;
   const uint32_t* rows = piece.rows;
   const uint8_t* values = piece.values;

@@ -205,7 +205,7 @@ void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
     const uint32_t partition = raw(partition_of(index_.hash(key), partition_bits_));
     if (options.admitted == nullptr || options.admitted[partition] != 0) {
       const optim::StepRate rate =
-          needs_step ? rates(options.steps[partition], options.rate_reductions) : optim::StepRate{};
+          needs_step ? rate_of(rates, options, partition) : optim::StepRate{};
       dense_->apply(key, gradient, rate);
       if (touched_ != nullptr) touched_->since_snapshot.mark(uint32_t(key));
     }
@@ -271,10 +271,8 @@ void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
     optim::StepRate rates[kLookupChunk];
     if (optim::rate_needs_step(table_variable.spec.optimizer)) {
       DP_CHECK(options.steps != nullptr, table_variable.spec.name);
-      for (size_t i = 0; i < updates.size(); ++i) {
-        rates[i] =
-            table_variable.rates(options.steps[updates[i].partition], options.rate_reductions);
-      }
+      for (size_t i = 0; i < updates.size(); ++i)
+        rates[i] = rate_of(table_variable.rates, options, updates[i].partition);
     }
     table_variable.update(
         table_variable.spec.optimizer,

@@ -26,12 +26,21 @@ struct ApplyOptions {
   const uint8_t* admitted = nullptr;
   // Number of this step, starting at 1. Required if an optimizer is Adam or has a schedule.
   const uint64_t* steps = nullptr;
+  // Steps that the slots have seen before step 1. Null: none.
+  const uint64_t* steps_before = nullptr;
   uint32_t rate_reductions = 0;  // by the schedule `plateau`, as in wire::Push
 };
 
 /// What a pull reads: the weights that training updates, or those that a model predicts with. These
 /// are the averages if the rows have them.
 enum class Weights : uint8_t { kTrained, kOfModel };
+
+/// Returns the learning rate of partition `partition` in this step.
+inline optim::StepRate rate_of(optim::StepRates& rates, const ApplyOptions& options,
+                               uint32_t partition) {
+  return rates(options.steps[partition], options.rate_reductions,
+               options.steps_before == nullptr ? 0 : options.steps_before[partition]);
+}
 
 struct TableMemory {
   uint64_t index_bytes = 0;

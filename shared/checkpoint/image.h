@@ -64,6 +64,7 @@ struct PartitionImage {
   std::vector<TableImage> tables;                    // by id; without tables that have no rows
   std::vector<wire::QuarantineMarker> markers = {};  // of unsealed epochs, ascending
   uint64_t plan_hash = 0;  // plan of the unsealed epochs; 0: not known, or nothing of them is held
+  uint64_t steps_before = 0;  // steps of earlier runs, whose optimizer slots the run has inherited
   /// Returns true if the image holds anything of epoch `epoch` or a later one.
   bool holds_from(uint32_t epoch) const;
   bool operator==(const PartitionImage&) const = default;

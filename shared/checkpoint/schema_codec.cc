@@ -99,6 +99,7 @@ Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
   image.version = in.getVersion();
   image.sealed_epochs = in.getSealedEpochs();
   image.plan_hash = in.getPlanHash();
+  image.steps_before = in.getStepsBefore();
   for (const auto state : in.getEpochs()) {
     EpochImage epoch;
     epoch.epoch = state.getEpoch();
@@ -294,6 +295,7 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
   out.setVersion(image.version);
   out.setSealedEpochs(image.sealed_epochs);
   out.setPlanHash(image.plan_hash);
+  out.setStepsBefore(image.steps_before);
   auto epochs = out.initEpochs(unsigned(image.epochs.size()));
   for (unsigned e = 0; e < epochs.size(); ++e) {
     const EpochImage& epoch = image.epochs[e];

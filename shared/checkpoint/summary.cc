@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 #include <span>
+#include <tuple>
+#include <utility>
 
 #include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/partition_reader.h"
@@ -110,7 +112,7 @@ Result<Source> open(Storage& storage, const std::string& path) {
 struct Gathering {
   std::vector<std::vector<Totals>> totals;  // by table, by variable
   std::vector<uint64_t> partition_rows;
-  std::vector<uint64_t> versions;
+  std::vector<uint64_t> versions, steps_before;
   // epoch -> ended shards at each partition that lists the epoch
   std::map<uint32_t, std::vector<uint32_t>> ended;
 
@@ -124,6 +126,7 @@ struct Gathering {
     }
     partition_rows.push_back(rows);
     versions.push_back(image.version);
+    steps_before.push_back(image.steps_before);
     for (const EpochImage& epoch : image.epochs) ended[epoch.epoch].push_back(epoch.shards_ended);
   }
 };
@@ -147,10 +150,11 @@ void fill(const Gathering& gathering, Summary* summary) {
   summary->rows_min = rows.front();
   summary->rows_median = rows[rows.size() / 2];
   summary->rows_max = rows.back();
-  const auto [oldest, newest] =
-      std::minmax_element(gathering.versions.begin(), gathering.versions.end());
-  summary->version_min = *oldest;
-  summary->version_max = *newest;
+  const auto extremes = [](const std::vector<uint64_t>& values) {
+    return std::pair{std::ranges::min(values), std::ranges::max(values)};
+  };
+  std::tie(summary->version_min, summary->version_max) = extremes(gathering.versions);
+  std::tie(summary->steps_before_min, summary->steps_before_max) = extremes(gathering.steps_before);
 }
 
 }  // namespace

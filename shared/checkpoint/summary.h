@@ -49,6 +49,7 @@ struct Summary {
   uint64_t rows = 0;                                     // embedding rows, as counted
   uint64_t rows_min = 0, rows_median = 0, rows_max = 0;  // of a partition
   uint64_t version_min = 0, version_max = 0;
+  uint64_t steps_before_min = 0, steps_before_max = 0;
   uint32_t files = 0;
   uint64_t bytes = 0;  // of the images of this checkpoint
   // Images of other checkpoints that this one builds on; 0 and empty if all images are full.

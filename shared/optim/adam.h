@@ -24,7 +24,7 @@ struct Adam {
     m = 0.0F;
     v = 0.0F;
   }
-  /// Returns lr_t; `step` is t, counted from 1.
+  /// Returns lr_t; `step` is t, the number of steps that m and v have seen, including this one.
   static float step_rate(const OptimizerSpec& spec, uint64_t step) {
     const double t = double(step);
     return float(double(spec.learning_rate) * std::sqrt(1.0 - std::pow(double(spec.beta2), t)) /

@@ -169,11 +169,12 @@ auto choose(const OptimizerSpec& spec, const F& f) {
 
 }  // namespace
 
-StepRate step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions) {
+StepRate step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions,
+                   uint64_t steps_before) {
   const float rate = choose(spec, [&]<typename C>(C) {
     if constexpr (C::kInfo.rate_needs_step) {
       DP_CHECK(step >= 1, step);
-      return C::Rule::step_rate(spec, step);
+      return C::Rule::step_rate(spec, steps_before + step);
     } else {
       return spec.learning_rate;
     }

@@ -32,24 +32,28 @@ constexpr bool rate_needs_step(const OptimizerSpec& spec) {
 }
 
 /// Returns the learning rate of step `step`, counted from 1, after `reductions` reductions by the
-/// schedule `plateau`.
-StepRate step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions = 0);
+/// schedule `plateau`. The slots have seen `steps_before` steps before step 1. The bias correction
+/// counts them, the schedule does not.
+StepRate step_rate(const OptimizerSpec& spec, uint64_t step, uint32_t reductions = 0,
+                   uint64_t steps_before = 0);
 
 /// Caches step_rate() of recent steps, so that partitions that advance together share one
 /// computation.
 class StepRates final {
  public:
   explicit StepRates(const OptimizerSpec& spec) : spec_(spec) {}
-  StepRate operator()(uint64_t step, uint32_t reductions) {
+  StepRate operator()(uint64_t step, uint32_t reductions, uint64_t steps_before = 0) {
     Cached& cached = cached_[step % cached_.size()];
-    if (cached.step != step || cached.reductions != reductions)
-      cached = {step, reductions, step_rate(spec_, step, reductions)};
+    if (cached.step != step || cached.steps_before != steps_before ||
+        cached.reductions != reductions)
+      cached = {step, steps_before, reductions, step_rate(spec_, step, reductions, steps_before)};
     return cached.rate;
   }
 
  private:
   struct Cached {
     uint64_t step = 0;  // 0 = empty: steps are counted from 1
+    uint64_t steps_before = 0;
     uint32_t reductions = 0;
     StepRate rate;
   };

@@ -86,6 +86,43 @@ TEST_CASE("a warm start begins with the best epoch, as eval does", "[integration
         Approx(folder.eval("runs/few", "test.tsv")).epsilon(1e-5));
 }
 
+TEST_CASE("the steps of earlier runs add up over warm starts with slots, and survive a resume",
+          "[integration]") {
+  const Folder folder;
+  REQUIRE(folder.program({"synth", "some.tsv", "--rows", "1000", "--ids", "1000"}).status == 0);
+  const auto train = [&](const std::string& run, const std::string& epochs,
+                         const std::string& from = "", const std::string& slots = "true") {
+    std::vector<std::string> settings = {"run_dir=" + run, "optimizer.type=adam", "train.mode=sync",
+                                         "train.replicas=1", "eval.keep_best=false"};
+    if (!from.empty())
+      settings.insert(settings.end(),
+                      {"train.warm_start.run=" + from, "train.warm_start.slots=" + slots});
+    const Ended ended = folder.train("some.tsv", {"--epochs", epochs}, settings);
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    const Ended shown = folder.program({"inspect", run, "--json"});
+    REQUIRE(shown.status == 0);
+    const Json partitions = Json::parse(shown.out)["partitions"];
+    CHECK(partitions["steps_before_min"] == partitions["steps_before_max"]);
+    CHECK(partitions["version_min"] == partitions["version_max"]);
+    return std::pair(partitions["steps_before_min"].get<uint64_t>(),
+                     partitions["version_min"].get<uint64_t>());
+  };
+  const auto [none, first] = train("first", "1");
+  CHECK(none == 0);
+  REQUIRE(first > 0);
+  const auto [before_second, second] = train("second", "1", "first");
+  CHECK(before_second == first);
+  const auto [before_third, third] = train("third", "1", "second");
+  CHECK(before_third == first + second);
+  const auto [resumed_before, resumed] = train("third", "2", "second");
+  CHECK(resumed_before == first + second);
+  CHECK(resumed > third);
+  CHECK_THAT(folder.program({"inspect", "third"}).out,
+             Catch::Contains("after " + std::to_string(first + second) + " steps of earlier runs"));
+  CHECK(train("anew", "1", "second", "false").first == 0);
+}
+
 TEST_CASE("a changed vocabulary is refused at a warm start and at a resume, but it may grow",
           "[integration]") {
   const Folder folder;

@@ -3,6 +3,7 @@
 import decimal
 import json
 import pathlib
+import pickle
 import subprocess
 import sys
 
@@ -156,6 +157,23 @@ def test_partial_fit_continues_where_the_last_call_ended():
         model.partial_fit(test.assign(kind="cat"), "kind")
     with pytest.raises(ValueError, match="had no sample_weight"):
         model.partial_fit(test, "kind", sample_weight=np.ones(1000))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "adagrad"])
+def test_calls_of_partial_fit_give_the_model_of_one_call_with_the_same_batches(optimizer):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 6)).astype(np.float32)
+    y = (X @ rng.normal(size=6) + rng.normal(size=2000) > 0).astype(int)
+
+    def model():
+        same_batches = {"data.shuffle": "off", "data.shard_records": 100_000, "train.batch_size": 100, "model.dropout": 0}
+        return dp.Model(settings={**same_batches, "optimizer.type": optimizer})
+
+    once = model().partial_fit(X, y, epochs=3)
+    often = model()
+    for _ in range(3):
+        often = pickle.loads(pickle.dumps(often)).partial_fit(X, y)
+    np.testing.assert_allclose(often.predict_proba(X), once.predict_proba(X), atol=1e-5)
 
 
 def test_partial_fit_of_numbers_weights_and_classes_that_come_later():

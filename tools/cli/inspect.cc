@@ -209,6 +209,14 @@ std::string best_text(const Summary& summary) {
              checkpoint::sibling_manifest_path(summary.manifest_path, best), ")\n");
 }
 
+/// Says after how many steps of earlier runs the partitions have begun, unless it is none.
+std::string steps_before_text(const Summary& summary) {
+  const uint64_t least = summary.steps_before_min, most = summary.steps_before_max;
+  if (most == 0) return {};
+  return str(", after ", grouped(least), least == most ? "" : " to " + grouped(most),
+             " steps of earlier runs");
+}
+
 }  // namespace
 
 std::string summary_text(const Summary& summary) {
@@ -229,8 +237,9 @@ std::string summary_text(const Summary& summary) {
   text += str("  ", manifest.partitions, " partitions of ", grouped(summary.rows_min), " to ",
               grouped(summary.rows_max), " rows (median ", grouped(summary.rows_median), "), ",
               grouped(summary.rows), " in total; versions ", grouped(summary.version_min), " to ",
-              grouped(summary.version_max), "\n  ", human_bytes(summary.bytes), " in ",
-              summary.files, summary.files == 1 ? " file" : " files", ", all checksums verified\n");
+              grouped(summary.version_max), steps_before_text(summary), "\n  ",
+              human_bytes(summary.bytes), " in ", summary.files,
+              summary.files == 1 ? " file" : " files", ", all checksums verified\n");
   if (!summary.bases.empty()) {
     text += str("  contains only rows changed since checkpoint ", summary.bases.back(),
                 "; builds on ", human_bytes(summary.base_bytes), " of ", list_text(summary.bases),
@@ -264,7 +273,9 @@ std::string summary_json(const Summary& summary, const std::vector<TopRows>& top
                  {"rows_median", summary.rows_median},
                  {"rows_max", summary.rows_max},
                  {"version_min", summary.version_min},
-                 {"version_max", summary.version_max}}}};
+                 {"version_max", summary.version_max},
+                 {"steps_before_min", summary.steps_before_min},
+                 {"steps_before_max", summary.steps_before_max}}}};
   if (const ViewId best = manifest.best; best != ViewId{}) {
     json["best"] = {{"term", best.term},
                     {"n", best.n},

@@ -110,6 +110,44 @@ TEST_CASE("a restored partition continues its schedule", "[ps][core]") {
   }
 }
 
+TEST_CASE("a partition with inherited moments continues the bias correction, but not the schedule",
+          "[ps][core]") {
+  for (const OptimizerType type : {OptimizerType::kAdam, OptimizerType::kAdamW}) {
+    INFO(name_of(type));
+    const auto images_of = [](PsHarness& ps) {
+      std::vector<checkpoint::PartitionImage> images;
+      for (uint32_t p = 0; p < 4; ++p)
+        images.push_back(ps.core.partitions().export_image(PartitionId(p)));
+      return images;
+    };
+    const auto weights_after = [&](const OptimizerSpec& optimizer, uint64_t version,
+                                   uint64_t steps_before) {
+      PsHarness first(config_with(optimizer_defaults(type)));
+      for (uint32_t batch = 0; batch < 7; ++batch) push_batch(first, batch);
+      std::vector<checkpoint::PartitionImage> images = images_of(first);
+      for (checkpoint::PartitionImage& image : images) {
+        checkpoint::PartitionImage start{.partition = image.partition, .version = version};
+        start.steps_before = steps_before;
+        start.tables = std::move(image.tables);
+        image = std::move(start);
+      }
+      PsHarness second(config_with(optimizer), std::move(images));
+      for (uint32_t batch = 0; batch < 3; ++batch) push_batch(second, batch);
+      // A restore in between keeps the number, and so does a move.
+      PsHarness third(config_with(optimizer), images_of(second));
+      for (uint32_t batch = 3; batch < 5; ++batch) push_batch(third, batch);
+      CHECK(third.core.partitions().export_image(PartitionId{0}).steps_before == steps_before);
+      return weights_of(third);
+    };
+    const OptimizerSpec plain = optimizer_defaults(type);
+    CHECK(weights_after(plain, 0, 7) == weights_after(plain, 7, 0));
+    CHECK(weights_after(plain, 0, 7) != weights_after(plain, 0, 0));
+    const OptimizerSpec warm_up =
+        scheduled(type, {.type = ScheduleType::kConstant, .warmup_steps = 20});
+    CHECK(weights_after(warm_up, 0, 7) != weights_after(warm_up, 7, 0));
+  }
+}
+
 TEST_CASE("a plateau has the number of reductions that each push states", "[ps][core]") {
   const OptimizerSpec optimizer = scheduled(
       OptimizerType::kSgd, {.type = ScheduleType::kPlateau, .factor = 0.5F, .min = 0.25F});

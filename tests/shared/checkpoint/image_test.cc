@@ -61,6 +61,7 @@ TEST_CASE("a partition reads what it wrote, bit for bit", "[checkpoint]") {
   std::vector<PartitionImage> images;
   for (uint32_t p = 0; p < 20; ++p) images.push_back(random_image(p, p % 3 == 1 ? 0 : p * 50, p));
   images[3].epochs.clear(), images[3].shards.clear(), images[3].tables.clear();
+  images[3].steps_before = 1000;
   // Bit patterns that arithmetic would not preserve, and a piece that is large enough to bypass the
   // write buffer.
   images[4] = random_image(4, 40'000, 4);
@@ -452,13 +453,16 @@ TEST_CASE("golden images of the formats with sorted and with unsorted keys",
     of->epochs[0].metrics[0].absolute_error = 17.5;
     of->epochs[0].metrics[0].in_top_k = 90;
   }
+  check("image-v4-sums.bin");
+  // The same format; the state contains the steps of earlier runs.
+  unordered.steps_before = image.steps_before = 12'345;
   const std::vector<uint8_t> bytes = encoded(unordered);
   if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
     PosixStorage storage;
-    REQUIRE(storage.write_file_atomic(golden + "/image-v4-sums.bin", bytes));
+    REQUIRE(storage.write_file_atomic(golden + "/image-v4-before.bin", bytes));
   }
-  CHECK(bytes_of_file(golden + "/image-v4-sums.bin") == bytes);
-  check("image-v4-sums.bin");
+  CHECK(bytes_of_file(golden + "/image-v4-before.bin") == bytes);
+  check("image-v4-before.bin");
 }
 
 TEST_CASE("speed of writing and reading images", "[.][bench]") {

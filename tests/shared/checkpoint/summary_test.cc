@@ -16,6 +16,7 @@ Manifest small_run(Storage& storage, const std::string& run_dir) {
       .id = {1, 1}, .run = 0x5eed, .partitions = 2, .tables = test_tables(), .rows = 3};
   std::vector<PartitionImage> images(2);
   images[0].version = 5, images[1].partition = PartitionId{1}, images[1].version = 7;
+  images[0].steps_before = 9;
   const float inf = std::numeric_limits<float>::infinity();
   // wide: weight, z, n; deep: four weights, four accumulators
   images[0].tables = {
@@ -54,6 +55,8 @@ TEST_CASE("a summary has rows, bytes, norms and extremes of each variable", "[ch
   CHECK(summary->rows_min == 1);
   CHECK(summary->rows_max == 2);
   CHECK(summary->version_max == 7);
+  CHECK(summary->steps_before_min == 0);
+  CHECK(summary->steps_before_max == 9);
   CHECK(summary->open_epochs == std::vector<OpenEpochSummary>{{1, 0, 4}});
   CHECK(summary->files == 1);
   CHECK(summarize(storage, manifest_path(folder.path, {1, 1}))->variables == summary->variables);

@@ -238,6 +238,24 @@ TEST_CASE("FTRL with l1 keeps a weight at exactly 0 until the sum of its gradien
   }
 }
 
+TEST_CASE("the bias correction counts the steps before step 1, a schedule does not", "[optim]") {
+  for (const OptimizerType type : {OptimizerType::kAdam, OptimizerType::kAdamW}) {
+    const OptimizerSpec plain{.type = type, .learning_rate = 0.01F};
+    for (const uint64_t before : {1U, 9U, 1000U}) {
+      CHECK(step_rate(plain, 1, 0, before) == step_rate(plain, before + 1));
+      CHECK(step_rate(plain, 5, 0, before) == step_rate(plain, before + 5));
+      CHECK(step_rate(plain, 1, 0, before).rate != step_rate(plain, 1).rate);
+    }
+    OptimizerSpec warm_up = plain;
+    warm_up.schedule = {.type = ScheduleType::kConstant, .warmup_steps = 10};
+    const StepRate first = step_rate(warm_up, 1, 0, 1000);
+    CHECK(first.rate == Approx(step_rate(plain, 1001).rate / 10));
+    CHECK(first.plain == Approx(0.001));
+  }
+  const OptimizerSpec sgd{.type = OptimizerType::kSgd, .learning_rate = 0.01F};
+  CHECK(step_rate(sgd, 1, 0, 1000).rate == 0.01F);
+}
+
 TEST_CASE("StepRates returns the same rate as step_rate", "[optim]") {
   const OptimizerSpec adam{.type = OptimizerType::kAdam, .learning_rate = 0.01F};
   StepRates rates(adam);
@@ -245,6 +263,8 @@ TEST_CASE("StepRates returns the same rate as step_rate", "[optim]") {
   for (int i = 0; i < 200; ++i) {
     const uint64_t step = 1 + rng.below(40);
     REQUIRE(rates(step, 0) == step_rate(adam, step));
+    const uint64_t before = rng.below(3);
+    REQUIRE(rates(step, 0, before) == step_rate(adam, step, 0, before));
   }
   CHECK(step_rate(adam, 1'000'000).rate == Approx(0.01));
 }
