@@ -12,6 +12,7 @@
 #include "shared/data/reading/dataset.h"
 #include "shared/data/values/quantiles.h"
 #include "shared/env/storage.h"
+#include "shared/job/coarse_floats.h"
 #include "shared/job/field_output.h"
 #include "shared/job/job_file.h"
 
@@ -98,6 +99,13 @@ struct Moments {
     min = std::min(min, other.min);
     max = std::max(max, other.max);
   }
+  double deviation() const { return count == 0 ? 0 : std::sqrt(squares / count); }
+  /// Moves all values by `origin`. The clamped values are not known then.
+  void move(double origin) {
+    mean += origin;
+    min += origin;
+    max += origin;
+  }
 };
 
 /// A sample of at most kSampleMax values, the same for any number of threads: of all values, those
@@ -113,11 +121,12 @@ class Sample {
     values_.insert(values_.end(), other.values_.begin(), other.values_.end());
     if (values_.size() >= 2 * kSampleMax) shorten();
   }
-  std::vector<double> values() const {
+  /// Returns the values, each moved by `origin`.
+  std::vector<double> values(double origin) const {
     Sample sample = *this;
     sample.shorten();
     std::vector<double> values;
-    for (const auto& [random, x] : sample.values_) values.push_back(double(x));
+    for (const auto& [random, x] : sample.values_) values.push_back(origin + double(x));
     return values;
   }
 
@@ -135,6 +144,7 @@ struct Statistics {
   Moments moments;
   bool sampled = false;  // an op needs the sample
   Sample sample;
+  double origin = 0;              // subtracted from the values of the sample
   uint32_t weights = kNoWeights;  // the column of the records' weights in plan->layout.floats
   static constexpr uint32_t kNoWeights = UINT32_MAX;
 };
@@ -143,7 +153,7 @@ struct Statistics {
 // occur.
 void fill_in(const Statistics& statistics, ops::Standardize& op) {
   const Moments& moments = statistics.moments;
-  const double scale = moments.count == 0 ? 0 : std::sqrt(moments.squares / moments.count);
+  const double scale = moments.deviation();
   op.mean = moments.mean;
   op.scale = scale > 0 ? scale : 1;
 }
@@ -155,7 +165,10 @@ void fill_in(const Statistics& statistics, ops::MinMax& op) {
 }
 
 void fill_in(const Statistics& statistics, ops::Quantile& op) {
-  op.boundaries = data::quantiles(statistics.sample.values(), op.intervals);
+  std::vector<double> values = statistics.sample.values(statistics.origin);
+  const bool coarse = !values.empty() &&
+                      floats_are_coarse_between(std::ranges::min(values), std::ranges::max(values));
+  op.boundaries = data::quantiles(std::move(values), op.intervals, /*as_floats=*/!coarse);
 }
 
 /// The offset is the best constant prediction; the scale is the standard deviation of the target.
@@ -167,7 +180,7 @@ void fill_in(const Statistics& statistics, OutputSpec& output) {
              hinge = output.loss == "hinge";
   const double rate = target.count == 0 ? 0.5 : target.clamped / target.count;
   const double mean = logistic ? std::clamp(rate, 1e-6, 1 - 1e-6) : target.mean;
-  const double deviation = target.count == 0 ? 0 : std::sqrt(target.squares / target.count);
+  const double deviation = target.deviation();
   constexpr double kLargestMean = 1e30, kLargestDeviation = 1e18;
   const bool usable = std::abs(mean) < kLargestMean && deviation < kLargestDeviation;
   if (output.offset.open)
@@ -239,6 +252,32 @@ Result<FieldStatistics> read_all(const std::shared_ptr<const data::ReadPlan>& pl
   return fields;
 }
 
+/// Reads fields again whose values are so large that batches, which contain floats, show too little
+/// of their differences. This time the reader subtracts a mean from the values before it rounds
+/// them. Field i of `plan->layout` has the statistics i.
+Result<void> refine(const std::shared_ptr<data::ReadPlan>& plan,
+                    const std::vector<plan::ShardRange>& ranges, const FieldStatistics& empty,
+                    FieldStatistics& statistics) {
+  std::vector<double> origins(statistics.size(), 0.0);
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    const Moments& moments = statistics[i].moments;
+    const double magnitude = std::max(std::abs(moments.min), std::abs(moments.max));
+    if (moments.count == 0 || !floats_are_coarse(magnitude, moments.deviation())) continue;
+    origins[i] = std::round(moments.mean);  // few digits, so that most differences are exact
+    for (FieldSpec& field : plan->data.fields) {
+      if (field.name == plan->layout.floats[i].field)
+        field.transform.emplace_back(ops::Standardize{.mean = origins[i], .scale = 1});
+    }
+  }
+  if (std::ranges::all_of(origins, [](double origin) { return origin == 0; })) return {};
+  DP_TRY(statistics, read_all(plan, ranges, empty));
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    statistics[i].origin = origins[i];
+    statistics[i].moments.move(origins[i]);
+  }
+  return {};
+}
+
 /// Learns the first open op of each field that has one. If there is none, learns the outputs.
 Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::ShardRange>& ranges) {
   auto plan = std::make_shared<data::ReadPlan>();
@@ -290,7 +329,8 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
     fields[i].weights = uint32_t(plan->layout.floats.size());
     plan->layout.floats.push_back({outputs[i]->weights, 1});
   }
-  DP_TRY(const FieldStatistics statistics, read_all(plan, ranges, std::move(fields)));
+  DP_TRY(FieldStatistics statistics, read_all(plan, ranges, fields));
+  if (outputs.empty()) DP_TRY_VOID(refine(plan, ranges, fields, statistics));
   for (size_t i = 0; i < outputs.size(); ++i) fill_in(statistics[i], *outputs[i]);
   for (size_t i = 0; i < open.size(); ++i) {
     std::visit(

@@ -4,6 +4,7 @@
 
 #include "shared/base/number_text.h"
 #include "shared/base/str.h"
+#include "shared/job/coarse_floats.h"
 #include "shared/job/toml_tree.h"
 
 namespace downpour {
@@ -74,7 +75,9 @@ Checked Quantile::check(const FieldOutput& /*input*/) const {
     return Complaint{str("has ", boundaries.size(), " boundaries"),
                      str("list 2 to ", kIntervalsMax + 1, " boundaries, or none to learn them")};
   }
-  return check_ascending(boundaries, false);
+  return check_ascending(
+      boundaries,
+      !boundaries.empty() && floats_are_coarse_between(boundaries.front(), boundaries.back()));
 }
 
 Checked Vocabulary::check(const FieldOutput& /*input*/) const {

@@ -4,6 +4,7 @@ import decimal
 import json
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 
@@ -364,3 +365,42 @@ def test_booleans_for_a_model_of_a_file(tmp_path):
     for form in (frame, frame.astype({"grey": "boolean"}), frame.astype({"grey": "bool[pyarrow]"}), table):
         with pytest.warns(UserWarning, match="`grey` has booleans, but the model was trained on texts"):
             np.testing.assert_array_equal(model.predict_raw(form), wanted)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "npz", "memory"])
+@pytest.mark.parametrize("op", ["standardize", "quantile"])
+def test_numbers_with_a_large_offset_are_transformed_as_numpy_does_in_every_format(form, op, tmp_path):
+    rng = np.random.default_rng(3)
+    x = np.round(1.7e9 + rng.uniform(0, 100, 600), 3)
+    y = (x - 1.7e9) / 100 + 0.5
+    frame = pd.DataFrame({"x": x, "y": y})
+    job = tmp_path / "job.toml"
+    job.write_text(f"""
+        data.fields = {{ x = {{ transform = ["{op}"] }}, y = {{}} }}
+        model.layers = [{{ name = "z", type = "dense", inputs = ["x"], units = [1] }}]
+        model.outputs = [{{ name = "z", input = "z", loss = "squared", target = "y" }}]
+        optimizer = {{ type = "sgd", learning_rate = 1e-4 }}
+        train = {{ epochs = 1, batch_size = 600 }}
+    """)
+    if form == "memory":
+        model = dp.Model(job=job).fit(frame, "y")
+    else:
+        data = tmp_path / f"d.{form}"
+        if form == "npz":
+            np.savez(data, x=x, y=y)
+        else:
+            data.write_text(frame.to_csv(index=False) if form == "csv" else frame.to_json(orient="records", lines=True, double_precision=6))
+        header = {"data.header": True} if form == "csv" else {}
+        model = dp.train(job, data=[data], run_dir=tmp_path / "run", settings=header)
+    # The model is z = a x' + b for the transformed x', so z shows x' but for its place and scale.
+    z = model.predict_raw(frame[["x"]])[:, 0].astype(np.float64)
+    boundaries = np.quantile(x, np.linspace(0, 1, 65))
+    wanted = (x - x.mean()) / x.std() if op == "standardize" else np.interp(x, boundaries, np.linspace(0, 1, 65))
+    slope, offset = np.polyfit(wanted, z, 1)
+    assert abs(slope) > 1e-3
+    assert np.abs((z - offset) / slope - wanted).max() < (1e-6 if op == "standardize" else 0.01)
+    assert len(np.unique(z)) > 0.99 * len(np.unique(x))
+    if op == "standardize":
+        mean, scale = re.search(r"mean = ([-+.e0-9]+), scale = ([-+.e0-9]+)", model.description["job"]).groups()
+        assert float(mean) == pytest.approx(x.mean(), abs=1e-4)
+        assert float(scale) == pytest.approx(x.std(), rel=1e-6)

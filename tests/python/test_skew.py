@@ -15,7 +15,7 @@ from downpour._programs import program
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROWS, TOLERANCE = 1000, 1e-5
-COLUMNS = ["label", "age", "price", "color", "section", "title", "clicks"]
+COLUMNS = ["label", "age", "price", "color", "section", "title", "clicks", "time"]
 
 # Each op of docs/data.md: the numbers first, then those that make keys.
 FIELDS = """
@@ -23,6 +23,8 @@ label   = {}
 price   = { default = 0, transform = [{ op = "clip", min = 0 }, "log1p", "standardize"] }
 rank    = { column = "price", default = 0, transform = [{ op = "quantile", intervals = 16 }] }
 age     = { default = 40, transform = ["min_max", { op = "noise", stddev = 0.01 }] }
+time    = { default = 1700000000, transform = ["standardize"] }
+hour    = { column = "time", default = 1700000000, transform = [{ op = "quantile", intervals = 8 }] }
 clicks  = { shape = [-1], default = 0, transform = [{ op = "pool", how = "mean" }, "log1p"] }
 last    = { column = "clicks", shape = [-1], transform = [{ op = "pad", length = 3, keep = "last" }] }
 band    = { column = "age", default = 40, transform = [{ op = "bucketize", boundaries = [18, 35, 65] }] }
@@ -40,7 +42,7 @@ layers = [
   { name = "fm", type = "fm", inputs = ["piece", "section"], dim = 4 },
   { name = "bins", type = "piecewise", inputs = ["rank"], bins = 5 },
   { name = "pairs", type = "dot", inputs = ["emb", "bag"], dim = 4 },
-  { name = "deep", type = "dense", inputs = ["emb", "bins", "age", "clicks", "last"], units = [12, 8], activation = "relu", dropout = 0.1 },
+  { name = "deep", type = "dense", inputs = ["emb", "bins", "age", "clicks", "last", "time", "hour"], units = [12, 8], activation = "relu", dropout = 0.1 },
   { name = "crossed", type = "cross", inputs = ["bag", "deep"], depth = 2, rank = 2 },
   { name = "sigmoid", type = "sigmoid", inputs = ["crossed"] },
   { name = "leaky", type = "leaky_relu", inputs = ["pairs"] },
@@ -77,10 +79,12 @@ def rows_of(seed):
         color = rng.choice(["red", "green", "blue", "grey", "", "?"])
         title = " ".join(rng.choice(words, rng.integers(1, 6)))
         clicks = " ".join(map(str, rng.integers(0, 9, 4)))
-        label = int(rng.random() < 1 / (1 + np.exp(-(age - 50) / 10 - (color == "red") + len(title) / 10)))
+        time = rng.uniform(0, 100)  # seconds, which float32 does not distinguish near 1.7e9
+        label = int(rng.random() < 1 / (1 + np.exp(-(age - 50) / 10 - (color == "red") + len(title) / 10 - time / 20 + 2.5)))
         rows.append([
             label, age if rng.random() > 0.1 else "", rng.choice([round(price, 3), "", -999], p=[0.8, 0.1, 0.1]), color,
             rng.integers(0, 12), title if rng.random() > 0.1 else "", clicks,
+            f"{1.7e9 + time:.3f}" if rng.random() > 0.1 else "",
         ])
     return [[str(cell) for cell in row] for row in rows]
 
@@ -132,8 +136,8 @@ def columns_of(rows):
         return float(text) if text else np.nan
 
     texts = {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS) if name != "label"}
-    numbers = {"age", "price"}
-    return {name: np.array(list(map(number, column)), np.float32) if name in numbers else
+    numbers = {"age": np.float32, "price": np.float32, "time": np.float64}
+    return {name: np.array(list(map(number, column)), numbers[name]) if name in numbers else
             np.array(list(map(int, column))) if name == "section" else
             np.array([cell.split() for cell in column], np.float32) if name == "clicks" else np.array(column, object)
             for name, column in texts.items()}
@@ -158,7 +162,7 @@ def test_serve(trained):
             part = [dict(zip(COLUMNS[1:], row[1:])) for row in rows[begin:begin + 100]]
             for row in part:
                 row["section"] = int(row["section"])
-                row |= {name: float(row[name]) if row[name] else None for name in ("age", "price")}
+                row |= {name: float(row[name]) if row[name] else None for name in ("age", "price", "time")}
             body = json.dumps({"rows": part}).encode()
             request = urllib.request.Request(address + "/v1/predict", body, {"Content-Type": "application/json"})
             with urllib.request.urlopen(request, timeout=20) as answer:

@@ -110,37 +110,42 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
     for (size_t i = 0; i < kSmallResults; ++i) (*small)[i] = field.ops_.apply(float(i));
     field.small_ = std::move(small);
   }
+  field.wide_ = field.label_ == nullptr && field.ops_.need_doubles();
   field.takes_short_numbers_ =
-      width == 1 && field.label_ == nullptr && !field.missing_.are_numbers();
+      width == 1 && field.label_ == nullptr && !field.wide_ && !field.missing_.are_numbers();
   field.plain_ = field.label_ == nullptr && field.ops_.empty() && !field.integer_ &&
                  field.target_ == TargetKind::kAny;
   if (spec.fallback) {
     // The default is converted like any other value, but without the check for missing marks.
     Fault fault;
     std::vector<float> values(width);
-    float number = 0;
-    const char* const end =
-        field.label_ == nullptr ? parse_float(spec.fallback->c_str(), number) : nullptr;
+    double number = 0;
+    float narrow = 0;
+    const char* const text = spec.fallback->c_str();
+    const char* const end = field.label_ != nullptr ? nullptr
+                            : field.wide_           ? parse_double(text, number)
+                                                    : parse_float(text, narrow);
+    if (!field.wide_) number = narrow;
     if (field.label_ != nullptr) {
       const auto known = field.label_->number_of(*spec.fallback);
       if (!known && !field.any_text_)
         return field_error(spec, str("default = \"", *spec.fallback, "\" is none of its classes"),
                            "");
-      number = known.value_or(0);
+      number = narrow = known.value_or(0);
     } else if (end == nullptr || *end != '\0') {
       return field_error(spec, str("default = \"", *spec.fallback, "\" is not a number"), "");
     }
-    if (!field.convert_number(number, *spec.fallback, values.data(), fault)) {
+    if (!field.convert_double(number, *spec.fallback, values.data(), fault)) {
       return field_error(spec, str("default = \"", *spec.fallback, "\": ", fault.reason), "");
     }
     field.fallback_ = values[0];
-    field.fallback_given_ = number;
+    field.fallback_given_ = narrow;
   }
   return field;
 }
 
 std::optional<NumberOps> FloatField::defer_ops() {
-  if (ops_.empty() || !ops_.is_total() || target_ != TargetKind::kAny) return {};
+  if (ops_.empty() || wide_ || !ops_.is_total() || target_ != TargetKind::kAny) return {};
   if (fallback_) fallback_ = fallback_given_;
   small_.reset();
   plain_ = label_ == nullptr && !integer_;
@@ -163,10 +168,24 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
     const bool small = small_ != nullptr &&
                        (uint32_t(float(whole) == value) & uint32_t(whole < kSmallResults)) != 0;
     value = small ? (*small_)[whole] : ops_.apply(value);
-    if (!std::isfinite(value)) {
-      return refuse("has no finite value after its transforms", text,
-                    "put { op = \"clip\", min = 0 } before \"log1p\"", fault);
-    }
+  }
+  return check_result(value, text, to, fault);
+}
+
+/// Does the same as convert_number() for a number with the digits of a double.
+bool FloatField::convert_double(double value, std::string_view text, float* to,
+                                Fault& fault) const {
+  if (!wide_) return convert_number(float(value), text, to, fault);
+  if (integer_ && value != std::floor(value))
+    return refuse("is not an integer", text, kFixLine, fault);
+  return check_result(ops_.apply_exactly(value), text, to, fault);
+}
+
+/// Checks a number after its ops, and writes it.
+bool FloatField::check_result(float value, std::string_view text, float* to, Fault& fault) const {
+  if (!ops_.empty() && !std::isfinite(value)) {
+    return refuse("has no finite value after its transforms", text,
+                  "put { op = \"clip\", min = 0 } before \"log1p\"", fault);
   }
   if (target_ == TargetKind::kBinary) {
     // The class of a value is unpredictable, so there is no branch for it.
@@ -216,7 +235,7 @@ bool FloatField::convert_any_value(double value, float* to, Fault& fault) const 
     refuse("is not a finite number", {}, kFixRecord, fault);
   } else if (integer_ && value != std::floor(value)) {  // checked before the value is rounded
     refuse("is not an integer", {}, kFixRecord, fault);
-  } else if (convert_number(narrow, {}, to, fault)) {
+  } else if (convert_double(value, {}, to, fault)) {
     return true;
   }
   fault.made = str(value);
@@ -244,7 +263,7 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
     return false;
   }
   float number = 0;
-  if (width_ == 1 && parse_short_float(text.data(), text.size(), number)) {
+  if (width_ == 1 && !wide_ && parse_short_float(text.data(), text.size(), number)) {
     return take_number(number, text, to, fault);
   }
   const char* p = text.data();
@@ -252,8 +271,9 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
   for (uint32_t i = 0; i < width_; ++i) {
     while (i > 0 && p < end && is_blank(*p)) ++p;
     float value = 0;
+    double exact = 0;
     const char* const begin = p;
-    p = p < end ? parse_float(p, value) : nullptr;
+    p = p >= end ? nullptr : wide_ ? parse_double(p, exact) : parse_float(p, value);
     if (p == nullptr || p > end || (p < end && !(width_ > 1 && is_blank(*p)))) {
       return refuse(width_ == 1 ? "is not a finite number"
                                 : "is not a list of numbers with the declared shape",
@@ -261,7 +281,10 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
     }
     if (integer_ && !is_int64({begin, size_t(p - begin)}))  // checked before the value is rounded
       return refuse("is not a 64-bit integer", text, kFixLine, fault);
-    if (!convert_number(value, text, to + i, fault)) return false;
+    if (!(wide_ ? convert_double(exact, text, to + i, fault)
+                : convert_number(value, text, to + i, fault))) {
+      return false;
+    }
   }
   if (p != end && !trimmed({p, size_t(end - p)}).empty())
     return refuse("has more numbers than the declared shape", text, kFixLine, fault);

@@ -101,7 +101,8 @@ class FloatField {
   /// continue a number. At least 9 bytes from text.data() must be readable, even if `text` is
   /// shorter.
   bool convert(std::string_view text, float* to, Fault& fault) const;
-  /// Does the same for a number that has been parsed already. Not allowed if needs_text().
+  /// Does the same for a number that has been parsed already. Not allowed if needs_text() or
+  /// needs_doubles().
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
   /// Converts finite numbers in place. Returns how many it converted before the first one that is
   /// refused.
@@ -146,12 +147,17 @@ class FloatField {
   std::optional<NumberOps> defer_ops();
   /// Writes the field's default in place of a missing value. Fails if there is no default.
   bool convert_missing(float* to, Fault& fault) const;
-  bool needs_text() const { return label_ != nullptr; }
+  bool needs_text() const { return label_ != nullptr || wide_; }
+  /// Returns whether the ops need the digits that a float does not have
+  /// (NumberOps::need_doubles()).
+  bool needs_doubles() const { return wide_; }
 
  private:
   FloatField() : missing_(DataSpec{}) {}
   bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
   bool convert_any_value(double value, float* to, Fault& fault) const;
+  bool convert_double(double value, std::string_view text, float* to, Fault& fault) const;
+  bool check_result(float value, std::string_view text, float* to, Fault& fault) const;
   /// Returns the number of a text, or nothing if it is none of the classes.
   std::optional<float> number_of(std::string_view text) const;
   std::string name_;
@@ -159,6 +165,7 @@ class FloatField {
   bool integer_ = false;
   bool plain_ = false;
   bool takes_short_numbers_ = false;
+  bool wide_ = false;  // the ops are applied to doubles
   MissingMarks missing_;
   std::shared_ptr<const LabelTexts> label_;  // null: the values are numbers
   bool any_text_ = false;                    // an unknown text reads as 0

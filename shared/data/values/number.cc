@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 
 namespace downpour::data {
 
@@ -34,22 +35,33 @@ void parse_short_floats(std::span<const std::string_view> texts, float* values, 
   }
 }
 
-const char* parse_float_slow(const char* text, float& value) {
+template <typename T>
+static const char* parse_real(const char* text, T& value) {
   const char* first = *text == '+' ? text + 1 : text;
   if (*first == '+' || (*text == '+' && *first == '-')) return nullptr;
   const char* last = first;
   while (is_digit(*last) || *last == '.' || *last == '-' || *last == '+' || (*last | 0x20) == 'e')
     ++last;
-  float result = 0;
+  T result = 0;
   const auto [end, error] = std::from_chars(first, last, result);
   if (error == std::errc::invalid_argument) return nullptr;
   // from_chars does not report whether the number was too large or too small; strtof does.
-  if (error == std::errc::result_out_of_range)
-    result = std::strtof(std::string(first, end).c_str(), nullptr);
+  if (error == std::errc::result_out_of_range) {
+    const std::string digits(first, end);
+    if constexpr (std::is_same_v<T, float>) {
+      result = std::strtof(digits.c_str(), nullptr);
+    } else {
+      result = std::strtod(digits.c_str(), nullptr);
+    }
+  }
   if (!std::isfinite(result)) return nullptr;
   value = result;
   return end;
 }
+
+const char* parse_float_slow(const char* text, float& value) { return parse_real(text, value); }
+
+const char* parse_double(const char* text, double& value) { return parse_real(text, value); }
 
 bool is_int64(std::string_view text) {
   const bool negative = text.starts_with('-');

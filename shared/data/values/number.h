@@ -22,6 +22,10 @@ inline bool is_digit(char c) { return uint8_t(c - '0') < 10; }
 /// cases.
 const char* parse_float_slow(const char* text, float& value);
 
+/// Reads the decimal number at `text` as the nearest double. Otherwise the same as parse_float(),
+/// but slower.
+const char* parse_double(const char* text, double& value);
+
 /// Reads the decimal number at `text` as the nearest float, bit for bit like strtof in the C
 /// locale. Returns the first byte after it, or null if there is no number or it is not finite
 /// ("inf", "nan", 1e99). The text must be followed by a byte that can't be part of a number (a line

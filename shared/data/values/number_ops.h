@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "shared/job/coarse_floats.h"
 #include "shared/job/ops.h"
 
 namespace downpour::data {
@@ -29,6 +30,9 @@ class NumberOps {
   static bool takes(const TransformSpec& spec) { return info_of(spec).stage == OpStage::kNumber; }
   bool empty() const { return steps_.empty(); }
   bool has_logarithm() const { return has_logarithm_; }
+  /// Returns whether the ops must be applied to doubles with apply_exactly(), because they subtract
+  /// a number so large that floats are too coarse for the differences.
+  bool need_doubles() const { return need_doubles_; }
 
   /// Returns whether every finite number is mapped to a finite number.
   bool is_total() const {
@@ -84,10 +88,34 @@ class NumberOps {
           for (float& x : values) x = float((double(x) - step.a) / step.b);
           break;
         case Kind::kQuantile:
-          for (float& x : values) x = quantile_of(x, step.boundaries);
+          for (float& x : values) x = quantile_of<float>(x, step.boundaries);
           break;
       }
     }
+  }
+
+  /// Applies the ops to a double in double precision, and rounds the result once.
+  float apply_exactly(double x) const {
+    for (const Step& step : steps_) {
+      switch (step.kind) {
+        case Kind::kLog1p:
+          x = std::log1p(x);
+          break;
+        case Kind::kAtLeast:
+          x = x < step.a ? step.a : x;
+          break;
+        case Kind::kAtMost:
+          x = step.a < x ? step.a : x;
+          break;
+        case Kind::kScale:
+          x = (x - step.a) / step.b;
+          break;
+        case Kind::kQuantile:
+          x = quantile_of<double>(x, step.exact_boundaries);
+          break;
+      }
+    }
+    return float(x);
   }
 
   float apply(float x) const {
@@ -106,7 +134,7 @@ class NumberOps {
           x = float((double(x) - step.a) / step.b);
           break;
         case Kind::kQuantile:
-          x = quantile_of(x, step.boundaries);
+          x = quantile_of<float>(x, step.boundaries);
           break;
       }
     }
@@ -119,24 +147,32 @@ class NumberOps {
     has_logarithm_ = true;
   }
   void lower(const ops::Clip& op) {
-    if (op.min) steps_.push_back({Kind::kAtLeast, float(*op.min), 0});
-    if (op.max) steps_.push_back({Kind::kAtMost, float(*op.max), 0});
+    if (op.min) steps_.push_back({Kind::kAtLeast, *op.min, 0});
+    if (op.max) steps_.push_back({Kind::kAtMost, *op.max, 0});
   }
   void lower(const ops::Standardize& op) {
-    steps_.push_back({Kind::kScale, op.mean.value_or(0), op.scale.value_or(1)});
+    const double mean = op.mean.value_or(0), scale = op.scale.value_or(1);
+    steps_.push_back({Kind::kScale, mean, scale});
+    need_doubles_ |= floats_are_coarse(std::abs(mean), std::abs(scale));
   }
   void lower(const ops::MinMax& op) {
-    const double min = op.min.value_or(0);
-    steps_.push_back({Kind::kScale, min, op.max.value_or(1) - min});
+    const double min = op.min.value_or(0), range = op.max.value_or(1) - min;
+    steps_.push_back({Kind::kScale, min, range});
+    need_doubles_ |= floats_are_coarse(std::abs(min), std::abs(range));
   }
   void lower(const ops::Quantile& op) {
-    steps_.push_back(
-        {.kind = Kind::kQuantile, .boundaries = {op.boundaries.begin(), op.boundaries.end()}});
+    const std::vector<double>& boundaries = op.boundaries;
+    steps_.push_back({.kind = Kind::kQuantile,
+                      .boundaries = {boundaries.begin(), boundaries.end()},
+                      .exact_boundaries = boundaries});
+    need_doubles_ |=
+        !boundaries.empty() && floats_are_coarse_between(boundaries.front(), boundaries.back());
   }
 
   /// Returns where x lies among ascending boundaries: it maps the boundaries to evenly spaced
   /// values from 0 to 1, and interpolates linearly between neighbours.
-  static float quantile_of(float x, std::span<const float> boundaries) {
+  template <typename T>
+  static float quantile_of(T x, std::span<const T> boundaries) {
     if (boundaries.size() < 2 || !(x > boundaries.front())) return 0;
     if (x >= boundaries.back()) return 1;
     const auto above = std::upper_bound(boundaries.begin(), boundaries.end(), x);
@@ -175,9 +211,11 @@ class NumberOps {
     Kind kind;
     double a = 0, b = 0;
     std::vector<float> boundaries = {};
+    std::vector<double> exact_boundaries = {};
   };
   std::vector<Step> steps_;
   bool has_logarithm_ = false;
+  bool need_doubles_ = false;
 };
 
 }  // namespace downpour::data

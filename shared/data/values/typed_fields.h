@@ -194,7 +194,7 @@ class FieldWriter {
       field_.filter_->set_number(field_.column_, value);
       return true;
     }
-    if (field_.kind_ == Kind::kNumberKey) return take_number(float(value), fault);
+    if (field_.kind_ == Kind::kNumberKey) return take_number(value, fault);
     return take_key(value, fault);
   }
   bool take_large(uint64_t value, Fault& fault) {

@@ -76,6 +76,31 @@ TEST_CASE("each op learns from its own input, and given statistics are not learn
   CHECK(min_max_of(plan, 3).max.value() == Approx(0.375));
 }
 
+TEST_CASE("statistics of large numbers have the digits of doubles", "[chief][transform]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += str(1'700'000'000 + i * 37 % 100, ".5,", i % 7, "\n");
+  dir.write("d.csv", text);
+  const auto with = [&](const std::string& op) {
+    return learned(learning_plan(dir, "data.fields.x = { transform = [" + op + "] }\n"));
+  };
+  const ops::Standardize standardize = standardize_of(with("\"standardize\""));
+  CHECK(standardize.mean.value() == Approx(1'700'000'050.0).epsilon(1e-15));
+  CHECK(standardize.scale.value() == Approx(28.86607004772212).epsilon(1e-6));  // np.std
+  CHECK(min_max_of(with("\"min_max\"")).min == 1'700'000'000.5);
+  CHECK(min_max_of(with("\"min_max\"")).max == 1'700'000'099.5);
+  CHECK(standardize_of(with("{ op = \"clip\", min = 1700000050 }, \"standardize\""), 1)
+            .mean.value() == Approx(1'700'000'062.5).epsilon(1e-12));
+  const RunPlan plan = with("{ op = \"quantile\", intervals = 4 }");
+  CHECK(std::get<ops::Quantile>(transform_of(plan)[0]).boundaries ==
+        std::vector<double>{1'700'000'000.5, 1'700'000'025.5, 1'700'000'050.5, 1'700'000'074.5,
+                            1'700'000'099.5});
+  const auto again = job_from_toml(plan.job_text, dir.path());
+  REQUIRE(again);
+  CHECK(std::get<ops::Quantile>(again->data.find_field("x")->transform[0]).boundaries ==
+        std::get<ops::Quantile>(transform_of(plan)[0]).boundaries);
+}
+
 TEST_CASE("a constant field is divided by 1", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\n5,2\n");

@@ -45,7 +45,8 @@ struct RowField {
   size_t count = 0;
   NpyType type;
   size_t (*copy)(const RowRun&, const RowField&, float*) = nullptr;  // copy_rows(); null if not a
-                                                                     // float field
+                                                                     // float field, or one that
+                                                                     // needs doubles
   bool leads = false;  // first field of its array; it prefetches the rows
 };
 
@@ -118,8 +119,9 @@ class ArrayParser final : public RecordParser {
   void add(RowField field) {
     field.leads = std::none_of(fields_.begin(), fields_.end(),
                                [&](const RowField& before) { return before.array == field.array; });
-    if (field.field.floats() != nullptr && field.count > 0) {
-      const bool plain = field.field.floats()->is_plain();
+    const FloatField* const floats = field.field.floats();
+    if (floats != nullptr && field.count > 0 && !floats->needs_doubles()) {
+      const bool plain = floats->is_plain();
       visit_npy_type(field.type, [&]<typename T, bool kSwap>() {
         if (plain) {
           field.copy = &copy_rows<T, kSwap, true>;

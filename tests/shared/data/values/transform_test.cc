@@ -65,6 +65,42 @@ TEST_CASE("log1p, standardize, min_max and clip give NumPy's values", "[data][tr
         {0, 0, 0.08333333333333333, 0.5, 0.7552083333333334, 1});
 }
 
+TEST_CASE("ops keep the digits of large numbers until they have subtracted the offset",
+          "[data][transform]") {
+  std::vector<int64_t> times;
+  for (int64_t i = 0; i < 100; ++i) times.push_back(1'700'000'000 + i * 37 % 100);
+  const auto check = [&](const FieldSpec& field, const std::function<double(double)>& wanted) {
+    const std::vector<float> got = numbers_of<int64_t>(times, field);
+    REQUIRE(got.size() == times.size());
+    for (size_t i = 0; i < got.size(); ++i)
+      CHECK(double(got[i]) == Approx(wanted(double(times[i]))).epsilon(1e-6).margin(1e-7));
+  };
+  for (const FieldType type : {FieldType::kFloat32, FieldType::kInt64}) {
+    const auto field = [&](const std::vector<TransformSpec>& ops) {
+      return FieldSpec{.name = "x", .type = type, .transform = ops};
+    };
+    const ops::Standardize standardize{.mean = 1'700'000'049.5, .scale = 28.8660700};
+    check(field({standardize}), [](double x) { return (x - 1'700'000'049.5) / 28.8660700; });
+    check(field({ops::MinMax{.min = 1.7e9, .max = 1.7e9 + 99}}),
+          [](double x) { return (x - 1.7e9) / 99; });
+    check(field({ops::Quantile{.boundaries = {1.7e9, 1.7e9 + 50, 1.7e9 + 100}}}),
+          [](double x) { return (x - 1.7e9) / 100; });
+    check(field({ops::Clip{.min = 1'700'000'010.0}, standardize}),
+          [](double x) { return (std::max(x, 1'700'000'010.0) - 1'700'000'049.5) / 28.8660700; });
+  }
+  // A field of a list, its default, and digits after the point.
+  const ScratchDir dir;
+  auto plan = x_plan(dir.write("f", "1700000000.25 1700000001.5\nNA\n"), DataFormat::kTsv,
+                     {.name = "x",
+                      .shape = {2},
+                      .fallback = "1700000003",
+                      .transform = {ops::Standardize{.mean = 1.7e9, .scale = 2}}},
+                     false);
+  plan->data.missing = {"NA"};
+  plan->layout.floats = {{"x", 2}};
+  CHECK(read_file(plan)->floats == std::vector<std::vector<float>>{{0.125F, 0.75F}, {1.5F, 1.5F}});
+}
+
 TEST_CASE("quantiles divide values into intervals with equally many, each boundary once",
           "[data][transform]") {
   std::vector<double> values;

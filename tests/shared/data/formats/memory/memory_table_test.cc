@@ -82,6 +82,21 @@ TEST_CASE("memory: reads numbers of any type, stride and width", "[data]") {
   CHECK(batches[1].floats[2].values[0] == 1);
 }
 
+TEST_CASE("memory: ops see all digits of doubles and of integers", "[data]") {
+  const std::vector<double> times = {1.7e9, 1.7e9 + 0.5, 1.7e9 + 3};
+  const std::vector<int64_t> whole = {1'700'000'000, 1'700'000'001, 1'700'000'003};
+  const SharedTable table(std::make_shared<MemoryTable>(
+      MemoryTable{3, {numbers("t", {'f', 8}, times), numbers("n", {'i', 8}, whole)}}));
+  const ops::Standardize standardize{.mean = 1.7e9 + 1, .scale = 2};
+  auto plan = table_plan(table, {{.name = "t", .transform = {standardize}},
+                                 {.name = "n", .transform = {standardize}}});
+  plan->batch_size = 3;
+  plan->layout.floats = {{"t", 1}, {"n", 1}};
+  const auto batches = read_table(plan).value();
+  CHECK(batches[0].floats[0].values == std::vector<float>{-0.5F, -0.25F, 1});
+  CHECK(batches[0].floats[1].values == std::vector<float>{-0.5F, 0, 1});
+}
+
 TEST_CASE("memory: NaN, a cleared bit and a negative index are missing values", "[data]") {
   const std::vector<float> values = {kNan, 2, 3};
   const uint8_t bits = 0b1011'0000;  // rows 0 and 1 of bits 4, 5 and 6 have values, row 2 has none

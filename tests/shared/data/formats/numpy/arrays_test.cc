@@ -83,6 +83,20 @@ TEST_CASE("npy: reads every numeric type in both byte orders and all versions", 
   CHECK(read(npy("'<f4'", "(2L, 1)", bytes_of(std::vector<float>{3, 4}))) == Floats{{3}, {4}});
 }
 
+TEST_CASE("npy: ops see all digits of doubles and of integers, in rows of any width", "[data]") {
+  const ScratchDir dir;
+  const std::vector<TransformSpec> ops = {ops::Standardize{.mean = 1.7e9 + 1, .scale = 2}};
+  const auto read = [&](const std::string& text, std::vector<int64_t> shape) {
+    const FieldSpec field{.name = "x", .shape = std::move(shape), .transform = ops};
+    return read_file(array_plan(dir.write("x.npy", text), {field})).value().floats;
+  };
+  const std::vector<double> times = {1.7e9, 1.7e9 + 0.5, 1.7e9 + 3, 1.7e9 + 2};
+  const std::vector<int64_t> whole = {1'700'000'000, 1'700'000'001, 1'700'000'003, 1'700'000'002};
+  CHECK(read(npy("'<f8'", "(4,)", bytes_of(times)), {}) == Floats{{-0.5F}, {-0.25F}, {1}, {0.5F}});
+  CHECK(read(npy("'<f8'", "(2, 2)", bytes_of(times)), {2}) == Floats{{-0.5F, -0.25F}, {1, 0.5F}});
+  CHECK(read(npy("'>i8'", "(4,)", bytes_of(whole, true)), {}) == Floats{{-0.5F}, {0}, {1}, {0.5F}});
+}
+
 TEST_CASE("npy: record i is row i of every file, for any shapes and cuts", "[data]") {
   const ScratchDir dir;
   std::vector<float> user, image;
