@@ -15,6 +15,7 @@
 #include "shared/job/coarse_floats.h"
 #include "shared/job/field_output.h"
 #include "shared/job/job_file.h"
+#include "shared/model/graph.h"
 
 namespace downpour::chief {
 namespace {
@@ -278,6 +279,22 @@ Result<void> refine(const std::shared_ptr<data::ReadPlan>& plan,
   return {};
 }
 
+/// Reads all fields of the model, because a record that is bad in one of them does not count.
+Result<void> add_model_fields(const Job& job, data::ReadPlan& plan) {
+  DP_TRY(const auto graph, model::Graph::build(job));
+  const InputLayout& all = graph->inputs();
+  for (const FloatInput& input : all.floats) {
+    if (std::ranges::find(plan.layout.floats, input.field, &FloatInput::field) ==
+        plan.layout.floats.end())
+      plan.layout.floats.push_back(input);
+  }
+  plan.layout.bags = all.bags;
+  plan.layout.tables = all.tables;
+  plan.targets =
+      data::make_read_plan(job, all, graph->output_widths(), job.data.source, {}, 0)->targets;
+  return {};
+}
+
 /// Learns the first open op of each field that has one. If there is none, learns the outputs.
 Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::ShardRange>& ranges) {
   auto plan = std::make_shared<data::ReadPlan>();
@@ -329,6 +346,7 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
     fields[i].weights = uint32_t(plan->layout.floats.size());
     plan->layout.floats.push_back({outputs[i]->weights, 1});
   }
+  if (plan->data.bad_records == BadRecords::kSkip) DP_TRY_VOID(add_model_fields(job, *plan));
   DP_TRY(FieldStatistics statistics, read_all(plan, ranges, fields));
   if (outputs.empty()) DP_TRY_VOID(refine(plan, ranges, fields, statistics));
   for (size_t i = 0; i < outputs.size(); ++i) fill_in(statistics[i], *outputs[i]);

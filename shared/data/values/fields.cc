@@ -19,6 +19,8 @@ constexpr const char* kGiveClass =
     "add it to `classes` of the field; if only the evaluation's data have it, "
     "eval.unknown_labels = \"skip\" leaves such records out";
 constexpr const char* kFixLine = "correct the line, or set data.bad_records = \"skip\"";
+constexpr const char* kTrim =
+    "set data.trim = true, which removes the blanks around cells, or correct the line";
 
 }  // namespace
 
@@ -275,9 +277,10 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
     const char* const begin = p;
     p = p >= end ? nullptr : wide_ ? parse_double(p, exact) : parse_float(p, value);
     if (p == nullptr || p > end || (p < end && !(width_ > 1 && is_blank(*p)))) {
+      const bool padded = !text.empty() && (is_blank(text.front()) || is_blank(text.back()));
       return refuse(width_ == 1 ? "is not a finite number"
                                 : "is not a list of numbers with the declared shape",
-                    text, kFixLine, fault);
+                    text, padded ? kTrim : kFixLine, fault);
     }
     if (integer_ && !is_int64({begin, size_t(p - begin)}))  // checked before the value is rounded
       return refuse("is not a 64-bit integer", text, kFixLine, fault);

@@ -61,6 +61,22 @@ TEST_CASE("mean and standard deviation equal NumPy's, over the records that pass
   CHECK(again->data.find_field("x")->transform == transform_of(plan));
 }
 
+TEST_CASE("a record that is bad in another field has no part in the statistics",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text += i % 10 == 3 ? str(1e6, i % 20 == 3 ? ",bad,1\n" : ",1,bad\n") : str(i % 10, ",1,1\n");
+  dir.write("d.csv", text);
+  const RunPlan plan = learned(plan_of(
+      dir,
+      "data = { source = \"d.csv\", format = \"csv\", columns = [\"x\", \"z\", \"y\"], "
+      "bad_records = \"skip\", fields = { x = { transform = [\"standardize\"] }, z = {}, y = {} } "
+      "}\n"
+      "model = { preset = \"linear_regression\", inputs = [\"x\", \"z\"], target = \"y\" }\n"));
+  CHECK(standardize_of(plan).mean.value() == Approx(42.0 / 9).epsilon(1e-12));
+}
+
 TEST_CASE("each op learns from its own input, and given statistics are not learned",
           "[chief][transform]") {
   const ScratchDir dir;
