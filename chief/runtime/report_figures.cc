@@ -113,7 +113,8 @@ std::vector<OutputMetrics> trained_metrics(const EpochAccount& account) {
 
 std::optional<double> constant_loss(const Job& job, size_t output, const Evaluation& evaluation) {
   const OutputSpec& spec = job.model.outputs[output];
-  return best_constant_loss(spec.loss, target_width(job, spec), evaluation.outputs[output]);
+  return best_constant_loss(spec.loss, target_width(job, spec), evaluation.outputs[output],
+                            job.data.negatives.per_record);
 }
 
 const Evaluation* kept_evaluation(const JobSummary& s) {

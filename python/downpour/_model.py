@@ -453,13 +453,16 @@ class Model:
         """Returns the probabilities of `classes`, float32 [rows, classes].
 
         Raises:
-            RuntimeError: the model has none, because it predicts numbers, or because its loss is "hinge".
+            RuntimeError: the model has none, because it predicts numbers, or because its loss is "hinge", "bpr" or
+                "sampled_softmax".
         """
         if self.classes is None:
             raise RuntimeError("this model predicts numbers and has no probabilities: call predict()")
         if self._has_margins():
-            raise RuntimeError("a model with the loss \"hinge\" has margins and no probabilities: call predict() for "
-                               "classes or predict_raw() for margins, or train with the loss \"logistic\"")
+            output = self.description["outputs"][0]
+            kind = output["prediction"] + "s"
+            raise RuntimeError(f'a model with the loss "{output["loss"]}" has {kind} and no probabilities: call predict() for '
+                               f'classes or predict_raw() for {kind}, or train with the loss "logistic"')
         raw = self.predict_raw(X)
         return np.hstack([1 - raw, raw]) if raw.shape[1] == 1 else raw
 
@@ -473,7 +476,7 @@ class Model:
         return self.classes[best]
 
     def _has_margins(self) -> bool:
-        return self.description["outputs"][0]["prediction"] == "margin"
+        return self.description["outputs"][0]["prediction"] in ("margin", "score")
 
     def importance(self, X: Any, y: Any, *, repeats: int = 3, seed: int = 1) -> dict[str, float]:
         """Returns the permutation importance of each column (Breiman, "Random Forests", 2001): the rise of the logloss

@@ -139,6 +139,17 @@ struct InterleaveSpec {
   bool operator==(const InterleaveSpec&) const = default;
 };
 
+constexpr uint32_t kNegativesMax = 1024;
+
+/// Negatives of implicit feedback: to each record of a training or evaluation batch, rows whose
+/// item is that of another record of the batch.
+struct NegativesSpec {
+  std::vector<std::string> fields;  // the fields that describe the item
+  uint32_t per_record = 0;          // rows with target 0 for each record
+  bool operator==(const NegativesSpec&) const = default;
+  bool given() const { return per_record > 0 || !fields.empty(); }
+};
+
 struct DataSpec {
   SourceSpec source;
   DataFormat format = DataFormat::kAuto;
@@ -156,6 +167,7 @@ struct DataSpec {
   // Condition on fields (shared/data/values/expression.h); empty: keeps every record.
   std::string filter;
   InterleaveSpec interleave;
+  NegativesSpec negatives;
   std::string shuffle = "shard";  // "shard", "off", or a number: the size of a window in records
   Sharding sharding = Sharding::kAuto;
   uint32_t streams = 0;        // for file, data and off; 0: as many as workers

@@ -140,6 +140,12 @@ void visit_data(V& v, T& t) {
       inner.number("block", t.interleave.block, 1, 1e9);
     });
   }
+  if (V::kReads || t.negatives.given()) {
+    v.table("negatives", [&](auto& inner) {
+      inner.strings("fields", t.negatives.fields);
+      inner.number("per_record", t.negatives.per_record, 1, kNegativesMax);
+    });
+  }
   v.automatic("shard_records", t.shard_records, 1e12);
   v.automatic("prefetch", t.prefetch, 4096);
   v.automatic("parallelism", t.parallelism, 1024);
@@ -198,7 +204,7 @@ template <typename V, typename T>
 void visit_output(V& v, T& t) {
   v.text("name", t.name);
   v.text("input", t.input);
-  v.choice("loss", t.loss, std::span(kLossNames), std::span(kUnavailableLosses));
+  v.choice("loss", t.loss, std::span(kLossNames), {});
   v.text("target", t.target);
   v.real("weight", t.weight, Range{});
   v.strings("metrics", t.metrics);
@@ -230,7 +236,7 @@ void visit_model(V& v, T& t) {
     v.counts("units", t.options.units);
     v.number("bins", t.options.bins, 0, 1024);
     if (V::kReads || t.options.dropout > 0) v.real("dropout", t.options.dropout, kShareBelowOne);
-    v.choice("loss", t.options.loss, std::span(kLossNames), std::span(kUnavailableLosses));
+    v.choice("loss", t.options.loss, std::span(kLossNames), {});
     visit_loss_option(v, t.options);
     v.number("classes", t.options.classes, 0, 1e6);
     v.optional_learned("offset", t.options.offset, Range{-3e38});

@@ -21,6 +21,8 @@ enum class Loss : uint8_t {
   kQuantile,
   kPoisson,
   kHinge,
+  kBpr,
+  kSampledSoftmax,
 };
 
 /// What the target of an output is.
@@ -39,7 +41,8 @@ struct LossInfo {
   bool has_scale = false;      // the key `scale`
   bool has_offset = true;      // the key `offset`
   bool has_smoothing = false;  // the key `label_smoothing`
-  bool is_margin = false;      // the prediction is a margin and not a probability
+  bool is_margin = false;      // the prediction is a margin or score, and not a probability
+  bool compares = false;       // compares a record with its negatives (data.negatives)
   const char* option = "";     // the key `delta` or `quantile`; empty: none
   // The metric that equals the loss. The console shows the loss under this name.
   const char* metric = "loss";
@@ -51,6 +54,7 @@ struct LossInfo {
   }
   /// What a prediction is, in descriptions of models.
   constexpr const char* prediction() const {
+    if (compares) return "score";
     return is_regression() ? "value" : is_margin ? "margin" : "probability";
   }
 };
@@ -95,6 +99,20 @@ inline constexpr std::array kLosses{
              .target = TargetType::kBinary,
              .is_margin = true,
              .metrics = {"auc", "accuracy", "loss"}},
+    LossInfo{.name = "bpr",
+             .loss = Loss::kBpr,
+             .target = TargetType::kBinary,
+             .has_offset = false,
+             .is_margin = true,
+             .compares = true,
+             .metrics = {"auc", "loss"}},
+    LossInfo{.name = "sampled_softmax",
+             .loss = Loss::kSampledSoftmax,
+             .target = TargetType::kBinary,
+             .has_offset = false,
+             .is_margin = true,
+             .compares = true,
+             .metrics = {"auc", "loss"}},
 };
 
 /// Returns the entry of a name, or null.
@@ -110,8 +128,5 @@ static_assert(std::ranges::all_of(kLosses, [](const LossInfo& loss) {
 
 /// The names of all losses, and "", with which the preset chooses the loss.
 inline constexpr auto kLossNames = names_or_none(kLosses);
-/// Losses that other systems have. A job that names one gets the error that this version does not
-/// have it.
-inline constexpr std::array kUnavailableLosses{"sampled_softmax", "bpr"};
 
 }  // namespace downpour

@@ -25,7 +25,8 @@ inline std::vector<std::string> own_metrics(std::string_view loss) {
 inline std::vector<std::string> selectable_metrics(std::string_view loss) {
   std::vector<std::string> names = own_metrics(loss);
   const LossInfo* const info = find_loss(loss);
-  if (info != nullptr && info->target == TargetType::kBinary)
+  if (info != nullptr && info->compares) names.insert(names.end(), {"gauc", "ndcg"});
+  if (info != nullptr && info->target == TargetType::kBinary && !info->compares)
     names.insert(names.end(), {"pr_auc", "precision", "recall", "f1", "gauc", "ndcg"});
   if (loss == "logistic") names.emplace_back("normalized_entropy");
   if (info != nullptr && info->target == TargetType::kClass) names.emplace_back("top_k_accuracy");

@@ -432,9 +432,10 @@ Result<void> expand_preset(Job& job) {
   ModelSpec& model = job.model;
   const PresetOptions& options = model.options;
   DP_TRY_VOID(check_options(model));
-  const std::string target = options.target.empty() ? "label" : options.target;
+  std::string target = options.target.empty() ? "label" : options.target;
   if (job.data.find_field(target) == nullptr) {
-    return no_target(job, target);
+    if (!job.data.negatives.given() || !options.target.empty()) return no_target(job, target);
+    target.clear();  // each record is a positive
   }
   if (!options.weights.empty() && job.data.find_field(options.weights) == nullptr) {
     return Error{ErrorCode::kConfig, str("the weights `", options.weights, "` are not a field"),

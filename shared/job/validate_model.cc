@@ -8,6 +8,7 @@
 #include "shared/job/field_output.h"
 #include "shared/job/layers.h"
 #include "shared/job/metric_names.h"
+#include "shared/job/validate_negatives.h"
 #include "shared/job/validate_slices.h"
 #include "shared/job/validate_support.h"
 
@@ -225,7 +226,8 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
   }
   for (const auto& [key, name] :
        {std::pair{".target", output.target}, {".weights", output.weights}}) {
-    if (name.empty() && std::string_view(key) == ".weights") continue;
+    const bool optional = std::string_view(key) == ".weights" || job.data.negatives.given();
+    if (name.empty() && optional) continue;
     const FieldSpec* field = job.data.find_field(name);
     if (field == nullptr) return unknown_name("field", name, where + key, names.fields);
     if (is_sparse(*field)) {
@@ -235,7 +237,8 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
           "positive = [\"...\"]");
     }
   }
-  const size_t classes = job.data.find_field(output.target)->classes.size();
+  const FieldSpec* const target = job.data.find_field(output.target);  // null with data.negatives
+  const size_t classes = target == nullptr ? 0 : target->classes.size();
   if (loss.target == TargetType::kBinary && classes > 2) {
     return wrong(
         str("output `", output.name, "` has the loss ", output.loss, ", and its target `",
@@ -307,6 +310,7 @@ Result<void> validate_model(const Job& job) {
                  "give each a unique name", "DP-2108");
   }
   DP_TRY_VOID(check_clashes(job, names));
+  DP_TRY_VOID(check_negatives(job));
   return check_slices(job);
 }
 

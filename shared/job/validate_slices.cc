@@ -58,7 +58,7 @@ Result<void> check_grouping(const Job& job) {
   }
   // The records of a batch travel in one message.
   const uint64_t floats = 2 + 2 * uint64_t(job.model.outputs.size());
-  const uint64_t most = kGroupFloatsMax / floats;
+  const uint64_t most = kGroupFloatsMax / floats / (1 + job.data.negatives.per_record);
   if (job.train.eval_records() <= most) return {};
   return wrong(str("with eval.group_by a batch may have at most ", most, " records, but it has ",
                    job.train.eval_records()),

@@ -95,12 +95,14 @@ MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics) 
 }
 
 std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_width,
-                                         const OutputMetrics& metrics) {
+                                         const OutputMetrics& metrics, uint32_t negatives) {
   const OutputSums& sums = metrics.sums;
   if (target_width != 1 || !(sums.weight > 0)) return std::nullopt;
   const double mean = sums.label / sums.weight;
   if (loss == "logistic") return binary_entropy(mean);
   if (loss == "hinge") return 2 * std::fmin(mean, 1.0 - mean);  // of a constant of 1 or -1
+  if (loss == "bpr") return std::log(2.0);
+  if (loss == "sampled_softmax") return std::log1p(double(negatives));
   if (loss == "softmax_cross_entropy") return class_entropy(metrics.class_counts);
   if (loss == "poisson") return mean > 0 ? mean - mean * std::log(mean) : 0.0;
   if (loss != "squared") return std::nullopt;  // the best constant does not follow from sums

@@ -13,6 +13,7 @@
 #include "shared/job/layers.h"
 #include "shared/model/dot.h"
 #include "shared/model/layout.h"
+#include "shared/model/negatives.h"
 #include "shared/model/outputs.h"
 #include "shared/model/variable_set.h"
 
@@ -55,6 +56,7 @@ class Compiler final {
     DP_TRY_VOID(variables_.check_rules());
     variables_.finish(program_);
     program_.output_specs = job_.model.outputs;
+    program_.negatives = negatives_of(job_, program_.layout);
     for (const SliceSpec& slice : job_.eval.slices)
       program_.slice_rows.push_back(uint32_t(slice.rows()));
     program_.grouped = !job_.eval.group_by.empty();
@@ -500,8 +502,9 @@ class Compiler final {
     return op.output;
   }
 
-  /// Returns the width of the field that gives a target or weights.
+  /// Returns the width of the field that gives a target or weights; 1 if there is no target.
   Result<uint64_t> number_field(const std::string& name) const {
+    if (name.empty()) return uint64_t{1};
     const FieldSpec* field = job_.data.find_field(name);
     DP_CHECK(field != nullptr && !is_sparse(*field), name);
     return width_of(*field);
@@ -549,7 +552,9 @@ class Compiler final {
       fits.error().where = where_;
       return std::move(fits).error();
     }
-    output.target = float_column(*job_.data.find_field(spec.target), width);
+    if (!spec.target.empty())
+      output.target = float_column(*job_.data.find_field(spec.target), width);
+    if (job_.data.negatives.given()) output.target = kNoIndex;
     ++values_[output.input].uses;
     program_.outputs.push_back(output);
     return {};

@@ -11,6 +11,7 @@
 #include "shared/model/execute.h"
 #include "shared/model/groups.h"
 #include "shared/model/losses.h"
+#include "shared/model/negatives.h"
 #include "shared/model/parallel.h"
 #include "shared/model/slices.h"
 #include "shared/model/workspace.h"
@@ -40,10 +41,12 @@ void check_batch(const Program& program, const Batch& batch, size_t floats) {
   DP_CHECK(batch.tables.size() == layout.tables.size(), batch.tables.size());
 }
 
-/// Returns the sum of the sample weights that count for an output.
-double weight_of_batch(const Output& output, const Batch& batch) {
-  return output.weights != kNoIndex ? sum_weights(batch.floats[output.weights].values)
-                                    : double(batch.records);
+/// Returns the sum of the sample weights that count for an output. A loss that compares counts a
+/// record once, not each of its `group` rows, which have the same weight.
+double weight_of_batch(const Output& output, const Batch& batch, uint32_t group) {
+  const double rows = output.weights != kNoIndex ? sum_weights(batch.floats[output.weights].values)
+                                                 : double(batch.records);
+  return info_of(output.loss).compares ? rows / group : rows;
 }
 
 std::vector<GradientView> gradients_of(const Program& program, const Batch& batch,
@@ -70,13 +73,16 @@ namespace {
 /// One call of train() or forward().
 class Step final {
  public:
-  Step(const Program& program, const Batch& batch, std::span<const VariableView> variables,
+  Step(const Program& program, const BatchRows& rows, std::span<const VariableView> variables,
        Workspace& workspace, int threads)
       : program_(program),
-        batch_(batch),
+        batch_(rows.batch),
+        group_(rows.group),
+        chunk_rows_(program.chunk_rows - program.chunk_rows % group_),
+        slot_rows_(program.slot_rows - program.slot_rows % group_),
         variables_(variables),
         workspace_(workspace),
-        slots_((batch.records + program.slot_rows - 1) / program.slot_rows),
+        slots_((batch_.records + slot_rows_ - 1) / slot_rows_),
         threads_(usable_threads(threads, slots_)) {
     DP_CHECK(variables.size() == program.variables.size(), variables.size(),
              program.variables.size());
@@ -146,9 +152,9 @@ class Step final {
  private:
   template <typename F>
   void for_chunks(size_t slot, const F& f) const {
-    const size_t end = std::min<size_t>(batch_.records, (slot + 1) * program_.slot_rows);
-    for (size_t begin = slot * program_.slot_rows; begin < end; begin += program_.chunk_rows) {
-      f(Rows{begin, std::min<size_t>(end, begin + program_.chunk_rows)});
+    const size_t end = std::min<size_t>(batch_.records, (slot + 1) * slot_rows_);
+    for (size_t begin = slot * slot_rows_; begin < end; begin += chunk_rows_) {
+      f(Rows{begin, std::min<size_t>(end, begin + chunk_rows_)});
     }
   }
 
@@ -203,7 +209,7 @@ class Step final {
       Chunk chunk = make_chunk(rows, thread);
       chunk.training = true;
       chunk.batch_seed = batch_seed;
-      chunk.first_of_slot = rows.begin == slot * program_.slot_rows;
+      chunk.first_of_slot = rows.begin == slot * slot_rows_;
       chunk.saved = saved_;
       if (slot > 0) {
         chunk.dense_gradients =
@@ -217,9 +223,10 @@ class Step final {
 
   void run_loss(const Chunk& chunk, size_t slot, size_t o, bool training) {
     const Output& output = program_.outputs[o];
-    const FloatColumn& target = batch_.floats[output.target];
+    const FloatColumn& target = targets_of(output, batch_);
     LossChunk loss;
     loss.rows = chunk.rows.count();
+    loss.group = group_;
     loss.width = output.width;
     loss.x = chunk.value(output.input);
     loss.offset = output.offset;
@@ -269,7 +276,7 @@ class Step final {
   void set_scales() {
     workspace_.scales.clear();
     for (const Output& output : program_.outputs) {
-      const double divisor = program_.mean ? weight_of_batch(output, batch_) : 1;
+      const double divisor = program_.mean ? weight_of_batch(output, batch_, group_) : 1;
       workspace_.scales.push_back(divisor > 0 ? float(double(output.weight) / divisor) : 0.0F);
     }
   }
@@ -316,7 +323,7 @@ class Step final {
     if (output.weights != kNoIndex) weights = batch_.floats[output.weights].values;
     workspace_.histogram.clear();
     workspace_.histogram.add({workspace_.ranked[o].data(), batch_.records},
-                             batch_.floats[output.target].values, weights);
+                             targets_of(output, batch_).values, weights);
     workspace_.histogram.to_sparse(m.auc);
   }
 
@@ -325,7 +332,8 @@ class Step final {
   /// Divides and clips the gradients of the tables that no step combines with those of other
   /// batches.
   void finish_async() {
-    const double divisor = program_.async_mean ? weight_of_batch(program_.outputs[0], batch_) : 1;
+    const double divisor =
+        program_.async_mean ? weight_of_batch(program_.outputs[0], batch_, group_) : 1;
     const float factor = divisor > 0 ? float(1.0 / divisor) : 0.0F;
     std::vector<GradientView> gradients;
     for (size_t v = 0; v < variables_.size(); ++v) {
@@ -404,6 +412,8 @@ class Step final {
 
   const Program& program_;
   const Batch& batch_;
+  const uint32_t group_;                 // rows of a record
+  const size_t chunk_rows_, slot_rows_;  // multiples of group_
   std::span<const VariableView> variables_;
   Workspace& workspace_;
   size_t slots_;
@@ -449,7 +459,8 @@ std::unique_ptr<Workspace, void (*)(Workspace*)> Graph::make_workspace() const {
 
 void Graph::train(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
                   int threads, bool want_auc, BatchMetrics& metrics) const {
-  Step(impl_->program, batch, variables, workspace, threads).train(want_auc, metrics);
+  const BatchRows rows = rows_of(impl_->program.negatives, batch, true, workspace.rows);
+  Step(impl_->program, rows, variables, workspace, threads).train(want_auc, metrics);
 }
 
 bool Graph::finishes_custom() const {
@@ -460,7 +471,7 @@ void Graph::finish_custom(const Batch& batch, std::span<const VariableView> vari
   const Program& program = impl_->program;
   const std::vector<GradientView> gradients = gradients_of(program, batch, variables);
   if (program.weighs_custom) {
-    const float weight = float(weight_of_batch(program.outputs[0], batch));
+    const float weight = float(weight_of_batch(program.outputs[0], batch, 1));
     for (const GradientView gradient : gradients)
       for (float& element : gradient) element *= weight;
   }
@@ -471,8 +482,14 @@ void Graph::forward(const Batch& batch, std::span<const VariableView> variables,
                     Workspace& workspace, int threads, std::vector<std::vector<float>>& predictions,
                     BatchMetrics* metrics, std::vector<OutputMetrics>* slices,
                     std::vector<float>* grouped) const {
-  Step(impl_->program, batch, variables, workspace, threads)
+  const BatchRows rows = metrics == nullptr
+                             ? BatchRows{batch}
+                             : rows_of(impl_->program.negatives, batch, false, workspace.rows);
+  Step(impl_->program, rows, variables, workspace, threads)
       .forward(predictions, metrics, slices, grouped);
+  if (rows.group == 1) return;
+  for (size_t o = 0; o < predictions.size(); ++o)
+    keep_first_rows(rows.group, impl_->widths[o], predictions[o]);
 }
 
 }  // namespace downpour::model

@@ -61,17 +61,19 @@ class Graph {
   /// the sum of the record weights if the reduction is "mean". `variables` is flat: for each table
   /// of tables(), each of its variables. The result is the same for any number of `threads`,
   /// because the division of the records among them does not affect the order of any sum.
-  /// `want_auc` also fills the AUC histogram, which costs one more pass; the sums are always
-  /// filled.
+  /// With data.negatives each record is a positive, and the rows of its negatives follow it: see
+  /// rows_of() (negatives.h). Rows count as records, except in losses that compare a record with
+  /// its negatives. `want_auc` also fills the AUC histogram, which costs one more pass; the sums
+  /// are always filled.
   void train(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
              int threads, bool want_auc, BatchMetrics& metrics) const;
 
   /// Runs the forward pass only. `predictions[o]` gets [records, output_widths()[o]]: probabilities
   /// for logistic and softmax outputs, values for squared ones. `metrics` may be null (for
-  /// prediction); then targets are not read. `slices` gets the metrics of all outputs for each row
-  /// of eval.slices, if the batch has the columns of data::with_slices() and `metrics` is not null.
-  /// They have no class counts. `grouped` gets the records of add_groups() (groups.h), if the batch
-  /// has the columns of eval.group_by.
+  /// prediction); then targets are not read, and there are no negatives. `slices` gets the metrics
+  /// of all outputs for each row of eval.slices, if the batch has the columns of
+  /// data::with_slices() and `metrics` is not null. They have no class counts. `grouped` gets the
+  /// records of add_groups() (groups.h), if the batch has the columns of eval.group_by.
   void forward(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
                int threads, std::vector<std::vector<float>>& predictions, BatchMetrics* metrics,
                std::vector<OutputMetrics>* slices = nullptr,

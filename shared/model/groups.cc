@@ -1,5 +1,7 @@
 #include "shared/model/groups.h"
 
+#include "shared/model/negatives.h"
+
 namespace downpour::model {
 namespace {
 
@@ -13,13 +15,13 @@ float label_of(const Output& output, const Batch& batch, size_t record) {
   const float* const weights =
       output.weights == kNoIndex ? nullptr : batch.floats[output.weights].values.data();
   if (weights != nullptr && !(weights[record] > 0.0F)) return -1.0F;
-  return batch.floats[output.target].values[record] > 0.5F ? 1.0F : 0.0F;
+  return targets_of(output, batch).values[record] > 0.5F ? 1.0F : 0.0F;
 }
 
 }  // namespace
 
 bool has_groups(const Program& program, const Batch& batch) {
-  return program.grouped && batch.floats.size() >= first_column(program) + 2;
+  return program.grouped && read_columns(program, batch) >= first_column(program) + 2;
 }
 
 void add_groups(const Program& program, const Batch& batch, const std::vector<const float*>& logits,

@@ -202,6 +202,9 @@ void lay_out(Program& program, const std::vector<ValueUse>& uses) {
       clamp_rows(std::max(kChunkFloats / row_floats, good), kChunkRowsMin, kChunkRowsMax);
   program.slot_rows = clamp_rows(kSlotProducts / std::max<uint64_t>(1, program.dense_floats),
                                  kSlotRowsMin, kSlotRowsMax);
+  // A chunk holds all rows of a record.
+  program.chunk_rows = std::max(program.chunk_rows, 1 + program.negatives.per_record);
+  program.slot_rows = std::max(program.slot_rows, program.chunk_rows);
 }
 
 }  // namespace downpour::model

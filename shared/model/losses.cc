@@ -215,6 +215,56 @@ void softmax(const LossChunk& c) {
   *c.sums += sums;
 }
 
+/// Losses of a record and its negatives. `loss_of(scores, group)` replaces the scores of a record's
+/// rows by the derivatives of its loss, which it returns.
+template <typename LossOf>
+void compare(const LossChunk& c, LossOf loss_of) {
+  OutputSums sums;
+  for (size_t r = 0; r < c.rows; r += c.group) {
+    const float weight = weight_of(c, r);
+    float* const rows = c.scratch;
+    for (size_t j = 0; j < c.group; ++j) rows[j] = c.x.data[(r + j) * c.x.stride];
+    const float score = rows[0];
+    const double loss = loss_of(rows, c.group);
+    if (weight > 0.0F) {
+      const auto w = double(weight);
+      sums += {w, w * loss, w, w, w * double(score)};
+    }
+    if (c.gradient.data == nullptr) continue;
+    const float factor = c.scale * weight;
+    for (size_t j = 0; j < c.group; ++j) {
+      float& gradient = c.gradient.data[(r + j) * c.gradient.stride];
+      const float before = c.accumulate ? gradient : 0.0F;
+      gradient = before + (factor != 0.0F ? factor * rows[j] : 0.0F);
+    }
+  }
+  *c.sums += sums;
+}
+
+double bpr(float* rows, uint32_t group) {
+  const float score = rows[0], share = group > 1 ? 1.0F / float(group - 1) : 0.0F;
+  double loss = 0, slope = 0;
+  for (uint32_t j = 1; j < group; ++j) {
+    const float ahead = score - rows[j], magnitude = std::abs(ahead);
+    const float e = exp_fast(-magnitude), upper = 1.0F / (1.0F + e);  // sigmoid(|ahead|)
+    loss += double(std::max(-ahead, 0.0F) + log1p_fast(e));
+    rows[j] = share * (ahead > 0.0F ? e * upper : upper);
+    slope += double(rows[j]);
+  }
+  rows[0] = float(-slope);
+  return loss * double(share);
+}
+
+double sampled_softmax(float* rows, uint32_t group) {
+  const float score = rows[0];
+  float max = 0;
+  uint32_t argmax = 0;
+  const float sum = exponentials(rows, group, rows, max, argmax);
+  for (uint32_t j = 0; j < group; ++j) rows[j] /= sum;
+  rows[0] -= 1.0F;
+  return std::log(double(sum)) + double(max) - double(score);
+}
+
 }  // namespace
 
 void loss_and_gradient(Loss loss, const LossChunk& chunk) {
@@ -240,6 +290,10 @@ void loss_and_gradient(Loss loss, const LossChunk& chunk) {
       return elementwise(chunk, false, poisson_element);
     case Loss::kHinge:
       return elementwise(chunk, true, hinge_element);
+    case Loss::kBpr:
+      return compare(chunk, bpr);
+    case Loss::kSampledSoftmax:
+      return compare(chunk, sampled_softmax);
   }
 }
 

@@ -17,6 +17,8 @@ constexpr float kLogRateMax = 60.0F;
 /// A chunk of records of one output. Arrays start at its first record.
 struct LossChunk {
   size_t rows = 0;
+  /// Rows of a record: the record itself, then its negatives. Divides `rows`.
+  uint32_t group = 1;
   uint32_t width = 1;
   ConstMatrix x;  // the output's inputs
   // z = offset + unit * x is the logit, or for a number as target the value. `unit` is 1 for losses
@@ -55,6 +57,12 @@ struct LossChunk {
 ///   is limited to 60.
 /// - hinge: loss = max(0, 1 - s z) with s = 1 if y > 0.5, otherwise -1 (Cortes and Vapnik 1995).
 ///   The prediction is z, and correct as for logistic. The squared error is 0.
+/// - bpr: the loss of a record is the mean over its negatives of ln(1 + e^-(s - s')), where s is
+/// the
+///   score of the record and s' that of the negative; without negatives 0 (Rendle et al. 2009).
+/// - sampled_softmax: the loss of a record is ln(e^s + sum e^s') - s (Yi et al. 2019, without their
+///   correction by the sampling probability).
+///   Both have the width 1, and the weight and sums of a record are those of its first row.
 /// With `smoothing` e, logistic and softmax have the gradients for the labels (1 - e) y + e / K of
 /// K classes (Szegedy et al. 2016; K = 2 for logistic), as in Keras and PyTorch. Losses and sums
 /// are those of the labels as given.

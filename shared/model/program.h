@@ -138,7 +138,8 @@ struct Output {
   ValueId input = 0;
   Loss loss = Loss::kLogistic;
   uint32_t width = 1;
-  uint32_t target = 0;          // column of the batch's floats
+  // Column of the batch's floats; kNoIndex: the labels that rows_of() appends (negatives.h).
+  uint32_t target = 0;
   uint32_t weights = kNoIndex;  // column of the batch's floats, or kNoIndex
   float weight = 1.0F;
   float offset = 0.0F, scale = 1.0F;  // OutputSpec
@@ -146,6 +147,18 @@ struct Output {
   float smoothing = 0.0F;             // label_smoothing of OutputSpec
   uint32_t top_k = 1;                 // softmax: eval.top_k
   bool accumulate_gradient = false;   // an earlier output has already written the value's gradient
+};
+
+/// How the negatives of a batch are made (negatives.h).
+struct Negatives {
+  uint32_t per_record = 0;  // 0: none
+  uint64_t seed = 0;
+  // Most keys of a field in the rows of a batch. A batch with more gets fewer negatives.
+  uint64_t keys_max = uint64_t{1} << 28;
+  // By column of the layout: whether it describes the item.
+  std::vector<bool> floats, bags;
+
+  bool given() const { return per_record > 0; }
 };
 
 /// One variable, in the order of Graph::tables() and their variables.
@@ -174,6 +187,7 @@ struct Program {
   // The rows of each of eval.slices. An evaluation's batch has their columns after those of the
   // layout.
   std::vector<uint32_t> slice_rows;
+  Negatives negatives;
   bool grouped = false;  // eval.group_by: the batch then also has its two columns
   std::vector<Variable> variables;
   bool mean = true;  // the reduction is "mean"

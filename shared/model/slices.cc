@@ -1,6 +1,7 @@
 #include "shared/model/slices.h"
 
 #include "shared/base/check.h"
+#include "shared/model/negatives.h"
 
 namespace downpour::model {
 namespace {
@@ -14,7 +15,7 @@ const std::vector<float>& column_of(const Program& program, const Batch& batch, 
 
 bool has_slices(const Program& program, const Batch& batch) {
   return !program.slice_rows.empty() &&
-         batch.floats.size() >= program.layout.floats.size() + program.slice_rows.size();
+         read_columns(program, batch) >= program.layout.floats.size() + program.slice_rows.size();
 }
 
 size_t slice_count(const Program& program) {
@@ -26,16 +27,16 @@ size_t slice_count(const Program& program) {
 void add_slices(const Program& program, const Batch& batch, size_t o, size_t begin,
                 const LossChunk& chunk, std::vector<OutputSums>& sums) {
   const Output& output = program.outputs[o];
-  const uint32_t width = batch.floats[output.target].width;
+  const uint32_t width = targets_of(output, batch).width;
   std::vector<uint64_t> unused_counts(output.loss == Loss::kSoftmax ? output.width : 0);
   size_t first = 0;
   for (size_t s = 0; s < program.slice_rows.size(); first += program.slice_rows[s++]) {
     const std::vector<float>& column = column_of(program, batch, s);
-    for (size_t r = 0; r < chunk.rows; ++r) {
+    for (size_t r = 0; r < chunk.rows; r += chunk.group) {
       const auto row = size_t(column[begin + r]);
       DP_CHECK(row < program.slice_rows[s], s, row);
       LossChunk one = chunk;
-      one.rows = 1;
+      one.rows = chunk.group;
       one.x.data += r * chunk.x.stride;
       one.targets += r * width;
       if (one.weights != nullptr) one.weights += r;
@@ -50,7 +51,7 @@ void add_slices(const Program& program, const Batch& batch, size_t o, size_t beg
 void rank_slices(const Program& program, const Batch& batch, size_t o, const float* logits,
                  AucHistogram& histogram, std::vector<OutputMetrics>& slices) {
   const Output& output = program.outputs[o];
-  const std::vector<float>& labels = batch.floats[output.target].values;
+  const std::vector<float>& labels = targets_of(output, batch).values;
   const float* const weights =
       output.weights == kNoIndex ? nullptr : batch.floats[output.weights].values.data();
   size_t row = 0;

@@ -10,6 +10,7 @@
 #include "shared/model/float_buffer.h"
 #include "shared/model/kernels.h"
 #include "shared/model/keyed_product.h"
+#include "shared/tensor/batch.h"
 
 namespace downpour::model {
 
@@ -39,6 +40,7 @@ class Workspace final {
   std::vector<FloatBuffer> ranked;  // per output: the logits for the AUC histogram
   std::vector<float> scales;        // per output: the factor of the gradient
   AucHistogram histogram;
+  Batch rows;  // the batch with its negatives
 };
 
 }  // namespace downpour::model

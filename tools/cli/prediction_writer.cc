@@ -208,8 +208,8 @@ class LineWriter final : public PredictionWriter {
       if (!find_loss(output.loss)->is_margin) continue;
       return Error{ErrorCode::kUsage,
                    str("--top writes probabilities, and output `", output.name, "` with the loss ",
-                       output.loss, " has margins"),
-                   job.run_dir, "leave it out: a margin above 0 means the second class"};
+                       output.loss, " has ", find_loss(output.loss)->prediction(), "s"),
+                   job.run_dir, "leave it out, to get the predicted values"};
     }
     for (size_t o = 0; o < widths.size(); ++o) writer->add_output(job, o, form.top, fields);
     if (form.top > 0 && std::ranges::all_of(writer->tops_, [](uint32_t top) { return top == 0; })) {

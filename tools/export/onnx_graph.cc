@@ -322,6 +322,8 @@ void OnnxGraph::add_output(size_t o) {
     case Loss::kHuber:
     case Loss::kQuantile:
     case Loss::kHinge:
+    case Loss::kBpr:
+    case Loss::kSampledSoftmax:
       file_.add_node("Identity", {raw}, {}, name);
       break;
   }

@@ -32,14 +32,18 @@ size_t group_width(const Job& job) { return 2 + 2 * job.model.outputs.size(); }
 }  // namespace
 
 bool EvaluationRun::take_groups(const Job& job, const wire::PredictReport& report, Bytes&& values) {
-  if (job.eval.group_by.empty() || report.records == 0 ||
-      values.size() != report.records * group_width(job) * sizeof(float))
+  if (job.eval.group_by.empty() || report.records == 0) return false;
+  // With data.negatives a record has several rows, in a small batch fewer than usual. `row_bytes`
+  // are those of one row of each record.
+  const uint64_t row_bytes = uint64_t{report.records} * group_width(job) * sizeof(float);
+  const uint64_t rows = values.size() / row_bytes;
+  if (rows == 0 || rows > 1 + job.data.negatives.per_record || values.size() != rows * row_bytes)
     return false;
   const uint32_t shard = report.lease.shard.shard;
   if (grouped_in_all_ > kGroupRecordsMax) return true;
   if (!grouped_.try_emplace({shard, report.batch}, std::move(values)).second) return true;
   grouped_records_[shard] += report.records;
-  grouped_in_all_ += report.records * job.model.outputs.size();
+  grouped_in_all_ += rows * report.records * job.model.outputs.size();
   if (grouped_in_all_ > kGroupRecordsMax) {
     for (auto& [batch, kept] : grouped_) kept = {};
   }

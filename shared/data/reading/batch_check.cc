@@ -18,6 +18,8 @@ bool is_allowed(const TargetRule& rule, float value) {
       return value >= 0 && value < float(rule.classes) && value == std::floor(value);
     case TargetKind::kCount:
       return value >= 0;
+    case TargetKind::kPositive:
+      return value == 1.0F;
   }
   return false;
 }

@@ -15,7 +15,8 @@ std::shared_ptr<ScratchPool> make_scratch_pool() { return std::make_shared<Scrat
 
 namespace {
 
-TargetKind kind_of(const std::string& loss) {
+TargetKind kind_of(const DataSpec& data, const std::string& loss) {
+  if (data.negatives.given()) return TargetKind::kPositive;
   const LossInfo* const info = find_loss(loss);
   switch (info == nullptr ? TargetType::kNumber : info->target) {
     case TargetType::kBinary:
@@ -52,8 +53,9 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   plan->files = std::move(files);
   for (size_t o = 0; o < job.model.outputs.size(); ++o) {
     const OutputSpec& output = job.model.outputs[o];
+    if (output.target.empty()) continue;  // with data.negatives
     plan->targets.push_back(
-        {.field = output.target, .kind = kind_of(output.loss), .classes = widths[o]});
+        {.field = output.target, .kind = kind_of(job.data, output.loss), .classes = widths[o]});
   }
   return plan;
 }

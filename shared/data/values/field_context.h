@@ -14,10 +14,11 @@ namespace downpour::data {
 /// The rule for the values of a target, which follows from the model's output. A record whose value
 /// breaks the rule is a bad record.
 enum class TargetKind : uint8_t {
-  kAny,     // any finite number
-  kBinary,  // 0 or 1; -1 reads as 0
-  kClass,   // an integer in [0, classes)
-  kCount,   // at least 0
+  kAny,       // any finite number
+  kBinary,    // 0 or 1; -1 reads as 0
+  kClass,     // an integer in [0, classes)
+  kCount,     // at least 0
+  kPositive,  // above 0; reads as 1
 };
 class TextCounter;
 struct TargetRule {

@@ -209,6 +209,14 @@ bool FloatField::check_result(float value, std::string_view text, float* to, Fau
   } else if (target_ == TargetKind::kCount && !(value >= 0)) {
     return refuse("is out of range: a count is at least 0", text,
                   "correct the record, or choose another loss, for example \"squared\"", fault);
+  } else if (target_ == TargetKind::kPositive) {
+    if (!(value > 0)) {
+      return refuse("is not above 0: with data.negatives each record is a positive", text,
+                    "leave such records out, for example with data.filter = \"label > 0\", or "
+                    "remove data.negatives",
+                    fault);
+    }
+    value = 1.0F;
   }
   *to = value;
   return true;

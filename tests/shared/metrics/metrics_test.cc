@@ -47,7 +47,7 @@ TEST_CASE("without records every metric is NaN, and there is no best constant", 
     }
     CHECK_FALSE(best_constant_loss(loss, 1, {}));
   }
-  CHECK(supported_metrics("bpr").empty());
+  CHECK(supported_metrics("triplet").empty());
 }
 
 TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
@@ -65,6 +65,8 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
   CHECK(*best_constant_loss("squared", 1, same) == 0.0);
   CHECK(*best_constant_loss("poisson", 1, m) == Approx(0.25 - 0.25 * std::log(0.25)));
   CHECK(*best_constant_loss("hinge", 1, m) == Approx(0.5));  // of -1: a quarter has the loss 2
+  CHECK(*best_constant_loss("bpr", 1, m, 4) == Approx(std::log(2.0)));
+  CHECK(*best_constant_loss("sampled_softmax", 1, m, 4) == Approx(std::log(5.0)));
   for (const char* loss : {"absolute", "huber", "quantile"})
     CHECK_FALSE(best_constant_loss(loss, 1, m));
   m.class_counts = {2, 0, 2, 4};

@@ -1,0 +1,15 @@
+// Rules for data.negatives, and for the losses that need it.
+#pragma once
+
+#include "shared/base/result.h"
+#include "shared/job/job.h"
+
+namespace downpour {
+
+constexpr uint64_t kRowsMax = uint64_t{1} << 24;  // of a batch with its negatives
+
+/// Checks the negatives of a complete job. Errors: kConfig; `where` is the key
+/// ("data.negatives.fields").
+Result<void> check_negatives(const Job& job);
+
+}  // namespace downpour
