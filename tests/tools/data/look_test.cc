@@ -75,6 +75,18 @@ TEST_CASE("values with leading zeros and columns of mixed kinds stay texts", "[t
   CHECK(head[2] == Json{{"zip", "5"}, {"n", nullptr}, {"mixed", "07"}, {"label", 0}});
 }
 
+TEST_CASE("members that no field can have are left out of a file without a job", "[tools][data]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 50; ++i)
+    text += str("{\"y\": ", i % 2,
+                ", \"o\": {\"deep\": [1, {\"x\": 0}]}, \"n\": [null, 1], \"x\": ", i, "}\n");
+  const auto head = head_of(open_set({dir.write("d.jsonl", text)}), 3);
+  REQUIRE(head.size() == 3);
+  CHECK(head[2]["x"] == 2);
+  CHECK(head[2]["y"] == 0);
+}
+
 TEST_CASE("two fields of one member have its value each", "[tools][data]") {
   const ScratchDir dir;
   dir.write("d.jsonl",

@@ -53,8 +53,11 @@ class JsonDecoder final : public RecordDecoder {
         return json::kOther;
       }
       values[place].clear();  // if a name occurs twice, the last value counts
-      if (const json::ErrorCode error = read_value(value, type, 0, values[place], fault))
-        return error;
+      if (const json::ErrorCode error = read_value(value, type, 0, values[place], fault)) {
+        if (error != json::kOther || !was_added(place)) return error;
+        values[place].clear();  // no field can have it
+        fault = {};
+      }
     }
     return json::kSuccess;
   }
