@@ -92,12 +92,17 @@ class JsonDecoder final : public RecordDecoder {
     }
     bool fits = false;
     if (type == json::Type::number) {
-      json::Number number;
-      if (const json::ErrorCode error = value.get_number().get(number)) return error;
-      if (!number.is_int64() && !number.is_double())
-        return odd("is above the largest int64", fault);
-      fits =
-          number.is_int64() ? to.add(number.get_int64()) : to.add_real(number.get_double(), false);
+      const json::ErrorCode error = json::read_number(value, [&]<typename T>(T number) {
+        if constexpr (std::is_same_v<T, uint64_t>) {
+          return odd("is above the largest int64", fault);
+        } else if constexpr (std::is_same_v<T, int64_t>) {
+          fits = to.add(number);
+        } else {
+          fits = to.add_real(number, false);
+        }
+        return json::kSuccess;
+      });
+      if (error != json::kSuccess) return error;
     } else if (type == json::Type::string) {
       std::string_view text;
       if (const json::ErrorCode error = value.get_string().get(text)) return error;

@@ -229,11 +229,13 @@ class JsonFields {
       return json::kSuccess;
     }
     if (type == json::Type::number) {
-      json::Number number;
-      if (const json::ErrorCode error = value.get_number().get(number)) return error;
-      if (number.is_int64()) return give(int64_t{number.get_int64()}, writers, fault);
-      if (number.is_double()) return give_integer_or_real(number.get_double(), writers, fault);
-      return give(uint64_t{number.get_uint64()}, writers, fault);
+      return json::read_number(value, [&]<typename T>(T number) {
+        if constexpr (std::is_same_v<T, double>) {
+          return give_integer_or_real(number, writers, fault);
+        } else {
+          return give(number, writers, fault);
+        }
+      });
     }
     if (type == json::Type::string) {
       std::string_view text;

@@ -50,6 +50,26 @@ inline const char* message(ErrorCode error) {
   return "is not a JSON object";
 }
 
+/// Reads a number and returns take(number), which has the type int64_t if it fits, otherwise
+/// uint64_t or double. simdjson 3.0 gives 0 for some doubles of more than 19 digits if it also has
+/// to find the type, so those are read as doubles.
+template <typename Take>
+ErrorCode read_number(Value& value, const Take& take) {
+  constexpr size_t kDigitsMax = 19, kIntegerMax = 20;  // characters of the longest integer
+  std::string_view token = value.raw_json_token();     // with the blanks after it
+  token = token.substr(0, token.find_first_of(" \t\r\n"));
+  if (token.size() > kIntegerMax ||
+      (token.size() > kDigitsMax && token.find_first_of(".eE") != std::string_view::npos)) {
+    double number = 0;
+    const ErrorCode error = value.get_double().get(number);
+    return error ? error : take(number);
+  }
+  Number number;
+  if (const ErrorCode error = value.get_number().get(number)) return error;
+  if (number.is_int64()) return take(int64_t{number.get_int64()});
+  return number.is_double() ? take(number.get_double()) : take(uint64_t{number.get_uint64()});
+}
+
 /// Opens the object that a line consists of, and calls read(object), which returns kSuccess, an
 /// error of simdjson, or kOther after it has set `fault`. Returns false and sets `fault` if the
 /// line or a value in it is bad; `hint` says how to correct it.

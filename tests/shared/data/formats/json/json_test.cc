@@ -269,6 +269,25 @@ TEST_CASE("a JSON line of 15 MB needs at most 256 MiB of memory for any content"
   }
 }
 
+TEST_CASE("JSON lines: a number may have more digits than a double holds", "[data]") {
+  const ScratchDir dir;
+  const std::vector<std::string> numbers = {"1700000008.5650000572",
+                                            "1.00000000000000000005",
+                                            "-0.12345678901234567890123",
+                                            "123456789012345678901234",
+                                            "1e-400",
+                                            "0.00000000000000000000000000000000000012345"};
+  std::string lines;
+  for (const std::string& number : numbers) lines += str("{\"x\": ", number, "}\n");
+  auto plan = plan_of(dir.write("f", lines), DataFormat::kJsonl);
+  plan->data.fields = {{.name = "x"}};
+  plan->layout = {.floats = {{"x", 1}}};
+  const ShardRead read = read_file(plan).value();
+  REQUIRE(read.floats.size() == numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i)
+    CHECK(read.floats[i][0] == float(std::strtod(numbers[i].c_str(), nullptr)));
+}
+
 TEST_CASE("JSON lines: an id above the largest int64 has the key of its digits", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f.jsonl",
