@@ -1,4 +1,4 @@
-// Checkers: compares the contents of partitions and images with the oracle.
+// Checkers: compares the contents of partitions, images and the trained model with the oracle.
 #include <algorithm>
 
 #include "tools/sim/checkers.h"
@@ -343,6 +343,55 @@ void Checkers::check_image(const checkpoint::PartitionImage& image) {
   }
   world_.violated(str("I7: checkpoint ", published_, ", partition ", image.partition, ", ",
                       image.sealed_epochs, " epochs sealed: ", wrong));
+}
+
+// ---- the trained model
+
+void Checkers::check_model(const chief::JobSummary& summary) {
+  const chief::RunPlan& plan = *world_.spec().plan;
+  SimStorage storage(world_.disk(), "checker");
+  read_published({});
+  const auto whole = newest_whole(storage);
+  if (!whole) return;
+  const auto newest = checkpoint::newest_manifest(storage, plan.job.run_dir);
+  // The newest checkpoint was damaged after it was published.
+  if (world_.has_damage() && (!newest || whole->manifest.id != *newest)) return;
+  if (!batches_are_known()) return check_sums_of_keys(whole->images);
+  uint64_t told = 0;
+  for (const chief::EpochAccount& epoch : summary.epochs) told += epoch.counts.applied;
+  for (const checkpoint::PartitionImage& image : whole->images) {
+    for (const checkpoint::ShardImage& shard : image.shards) {
+      if (shard.ended || shard.watermark == 0) continue;
+      return world_.violated(str("I1: in the end partition ", image.partition, " holds ",
+                                 shard.watermark, " batches of shard ", shard.shard,
+                                 ", which has not ended"));
+    }
+    const uint64_t applied = records_in(image);
+    if (applied == told) continue;
+    return world_.violated(str("I1: in the end partition ", image.partition, " holds ", applied,
+                               " applied records, the accounts say ", told));
+  }
+}
+
+/// Checks for the counter model that each record counts once per epoch, in any batch. If a source
+/// yielded a different record on the second read, the counts of both forms are added.
+void Checkers::check_sums_of_keys(const std::vector<checkpoint::PartitionImage>& images) {
+  std::map<uint64_t, float> weights;
+  for (const checkpoint::PartitionImage& image : images) {
+    for (const checkpoint::TableImage& table : image.tables) {
+      for (size_t i = 0; i < table.keys.size(); ++i)
+        weights[table.keys[i] % kOtherRecord] += table.table_variables[0][i];
+    }
+  }
+  const uint32_t epochs = world_.plan().job.train.epochs;
+  for (const auto& [key, weight] : weights) {
+    if (weight == float(epochs)) continue;
+    return world_.violated(str("I1: in the end the record of key ", key, " has counted ", weight,
+                               " times in ", epochs, " epochs"));
+  }
+  if (weights.size() == oracle_->records()) return;
+  world_.violated(str("I1: in the end ", weights.size(), " records are in the model, not ",
+                      oracle_->records()));
 }
 
 }  // namespace downpour::sim
