@@ -8,7 +8,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/model/graph.h"
-#include "shared/optim/schedule.h"
+#include "tools/sim/oracle_optimizers.h"
 #include "worker/runtime/shard_read.h"
 
 namespace downpour::sim {
@@ -274,51 +274,6 @@ std::vector<std::vector<wire::StepPart>> steps_of_job(
     if (limit > 0 && steps.size() >= limit) break;
   }
   return steps;
-}
-
-/// Returns the learning rate of a partition's step, including its schedule and Adam's bias
-/// correction.
-double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
-  const OptimizerSpec& o = table_variable.optimizer;
-  const double rate =
-      double(o.learning_rate) * optim::schedule_factor(o.schedule, step, /*reductions=*/0);
-  if (o.type != OptimizerType::kAdam) return rate;
-  const double b1 = double(o.beta1), b2 = double(o.beta2), t = double(step);
-  return rate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
-}
-
-/// Applies a step to a row of row-wise Adagrad.
-void apply_row_wise(const Oracle::TableVariable& table_variable, double rate,
-                    std::span<const double> gradient, double* stored) {
-  double squares = 0;
-  for (const double g : gradient) squares += g * g;
-  double& a = stored[gradient.size()];
-  if (a == 0) a = double(table_variable.optimizer.initial_accumulator);
-  a += squares / double(gradient.size());
-  const double row_rate = rate / (std::sqrt(a) + double(table_variable.optimizer.epsilon));
-  for (size_t i = 0; i < gradient.size(); ++i) stored[i] -= row_rate * gradient[i];
-}
-
-/// Applies a step to one weight. `at` is its index among the variable's weights in a stored row.
-void apply(const Oracle::TableVariable& table_variable, double rate, double gradient,
-           double* stored, size_t at) {
-  const OptimizerSpec& o = table_variable.optimizer;
-  double& w = stored[at];
-  if (table_variable.slots == 0) {
-    w -= rate * gradient;
-    return;
-  }
-  double& m = stored[at + table_variable.dim];  // momentum: the velocity
-  if (o.type == OptimizerType::kMomentum) {
-    m = double(o.momentum) * m + gradient;
-    w -= rate * (o.nesterov ? gradient + double(o.momentum) * m : m);
-    return;
-  }
-  double& v = stored[at + 2 * size_t{table_variable.dim}];
-  const double b1 = double(o.beta1), b2 = double(o.beta2);
-  m = b1 * m + (1 - b1) * gradient;
-  v = b2 * v + (1 - b2) * gradient * gradient;
-  w -= rate * m / (std::sqrt(v) + double(o.epsilon));
 }
 
 }  // namespace
