@@ -61,6 +61,9 @@ class Expression {
 
  private:
   friend class ExpressionCompiler;
+  /// Bounds parentheses and unary operators, and so the evaluation stack. compile() rejects a
+  /// deeper condition.
+  static constexpr uint32_t kDepthMax = 64;
   enum class Op : uint8_t {
     kNumber,   // push numbers_[argument]
     kText,     // push texts_[argument]
