@@ -195,52 +195,6 @@ void Lifecycle::repeat_floor(Turn& turn, const Member& member) {
     turn.send(member, clocks_.floor_for(member.incarnation()));
 }
 
-void Lifecycle::on_staged(const Member& member, ViewId view, wire::Staged&& staged) {
-  const auto owner = ownership_.owner_number(ps_key(member));
-  if (!owner || view != ownership_.view().id) return defended(Defence::kChiefStagedLate);
-  step_commits_.take(*owner, std::move(staged));
-}
-
-void Lifecycle::on_committed(Turn& turn, const Member& member, ViewId view,
-                             const wire::Committed& committed, const Bytes& squares) {
-  if (step_commits_.precedes_rollback(view)) return;  // of a step that is lost
-  if (committed.measured) {
-    if (const auto commit = step_commits_.on_measured(member, committed, squares))
-      send_commit(turn, *commit);
-    return;
-  }
-  if (!step_commits_.on_committed(turn, member, committed)) return;
-  limit_steps(turn);
-  // These have waited for the step.
-  if (phases_.in_round() && !rounds_.waits()) begin_round(turn);
-  check_save(turn);
-}
-
-void Lifecycle::commit_step(Turn& turn) {
-  if (!step_commits_.enabled() || !phases_.training() || !settled() || ending_.stop_requested() ||
-      save_due(turn)) {
-    return;
-  }
-  if (const wire::Expect* const expect = step_commits_.expect(pass_.table())) {
-    for_each_owner(members_, ownership_.view(), [&](uint32_t owner, const Member& member) {
-      if (step_commits_.must_send(owner)) turn.send(member, *expect, turn.next_request());
-    });
-  }
-  auto commit = step_commits_.due(pass_.table());
-  if (!commit) return fail(turn, std::move(commit).error());
-  if (!*commit) return;
-  for (const wire::StepPart& part : (*commit)->parts) pass_.table().mark_begun(part.batch.shard);
-  send_commit(turn, step_commits_.begin(wire::Commit(**commit)));
-  leasing_.move_replicas(turn, step_commits_.leave_out(turn, pass_.table(), **commit));
-}
-
-void Lifecycle::send_commit(Turn& turn, const wire::Commit& commit) {
-  for_each_owner(members_, ownership_.view(), [&](uint32_t, const Member& member) {
-    step_commits_.sent(turn, member, commit);
-    turn.send(member, commit, turn.next_request());
-  });
-}
-
 void Lifecycle::take_back_leases(Turn& turn, Member& member, bool died) {
   clocks_.forget(member.incarnation());
   handle(turn, leasing_.leave(turn, member, died));

@@ -1,5 +1,5 @@
-// Lifecycle: epochs and other passes, completion rounds, and the reconciliation after partitions
-// were restored.
+// Lifecycle: epochs and other passes, synchronous steps, completion rounds, and the reconciliation
+// after partitions were restored.
 #include <algorithm>
 #include <utility>
 
@@ -163,6 +163,54 @@ void Lifecycle::begin_prediction(Turn& turn) {
                                        .shard = {history_.epoch(), 0},
                                        .plan_hash = config_.plan_hash});
   if (opened) turn.log(turn.event("prediction").add("shards", pass_.table().shard_count()));
+}
+
+// ---- steps
+
+void Lifecycle::on_staged(const Member& member, ViewId view, wire::Staged&& staged) {
+  const auto owner = ownership_.owner_number(ps_key(member));
+  if (!owner || view != ownership_.view().id) return defended(Defence::kChiefStagedLate);
+  step_commits_.take(*owner, std::move(staged));
+}
+
+void Lifecycle::on_committed(Turn& turn, const Member& member, ViewId view,
+                             const wire::Committed& committed, const Bytes& squares) {
+  if (step_commits_.precedes_rollback(view)) return;  // of a step that is lost
+  if (committed.measured) {
+    if (const auto commit = step_commits_.on_measured(member, committed, squares))
+      send_commit(turn, *commit);
+    return;
+  }
+  if (!step_commits_.on_committed(turn, member, committed)) return;
+  limit_steps(turn);
+  // These have waited for the step.
+  if (phases_.in_round() && !rounds_.waits()) begin_round(turn);
+  check_save(turn);
+}
+
+void Lifecycle::commit_step(Turn& turn) {
+  if (!step_commits_.enabled() || !phases_.training() || !settled() || ending_.stop_requested() ||
+      save_due(turn)) {
+    return;
+  }
+  if (const wire::Expect* const expect = step_commits_.expect(pass_.table())) {
+    for_each_owner(members_, ownership_.view(), [&](uint32_t owner, const Member& member) {
+      if (step_commits_.must_send(owner)) turn.send(member, *expect, turn.next_request());
+    });
+  }
+  auto commit = step_commits_.due(pass_.table());
+  if (!commit) return fail(turn, std::move(commit).error());
+  if (!*commit) return;
+  for (const wire::StepPart& part : (*commit)->parts) pass_.table().mark_begun(part.batch.shard);
+  send_commit(turn, step_commits_.begin(wire::Commit(**commit)));
+  leasing_.move_replicas(turn, step_commits_.leave_out(turn, pass_.table(), **commit));
+}
+
+void Lifecycle::send_commit(Turn& turn, const wire::Commit& commit) {
+  for_each_owner(members_, ownership_.view(), [&](uint32_t, const Member& member) {
+    step_commits_.sent(turn, member, commit);
+    turn.send(member, commit, turn.next_request());
+  });
 }
 
 // ---- rounds
