@@ -1,13 +1,59 @@
-// Steps: pushes a batch, handles the answers of the ps, and begins, ends and drops shards. A shard
-// is read again if a ps lacks an earlier batch.
+// Steps: takes the result of a computed batch, pushes it, handles the answers of the ps, and
+// begins, ends and drops shards. A shard is read again if a ps lacks an earlier batch.
 #include <algorithm>
 #include <utility>
 
 #include "shared/base/defence.h"
+#include "shared/metrics/merge_outputs.h"
 #include "worker/core/push_parts.h"
 #include "worker/core/steps.h"
 
 namespace downpour::worker {
+
+void Steps::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) {
+  Slot* slot = find_slot(computed.slot);
+  if (slot == nullptr || slot->state != Slot::State::kComputing) return;
+  Leases::Shard* shard = leases_.find(slot->lease);
+  DP_CHECK(shard != nullptr);
+  if (!computed.not_finite.empty() && slot->lease.purpose == wire::Purpose::kTrain) {
+    fail_shard(slot->lease, slot->batch_id.batch,
+               Error{ErrorCode::kBadData, computed.not_finite, slot->batch->where,
+                     "lower optimizer.learning_rate, or check these records (downpour explain "
+                     "FILE:RECORD); train.on_nan = \"skip\" leaves such batches out",
+                     "DP-3401"},
+               fx, wire::FailureKind::kNotFinite);
+    return leases_.request(now_ns, fx);
+  }
+  if (slot->lease.purpose == wire::Purpose::kTrain) {
+    order_.on_computed(now_ns, now_ns - slot->pulled_ns);
+    slot->holds = 0;
+    if (synchronous() && order_.is_over(slot->step)) {
+      defended(Defence::kWorkerLeftOut);
+      return hold_again(now_ns, *slot);
+    }
+    slot->gradients = std::move(computed.gradients);
+    slot->sums.clear();
+    for (const OutputMetrics& output : computed.metrics) slot->sums.push_back(output.sums);
+    session_.add_metrics(computed.metrics);
+    slot->state = Slot::State::kComputed;
+    return push_ready(now_ns, *shard, fx);
+  }
+  if (slot->lease.purpose == wire::Purpose::kEval) {
+    merge_outputs(shard->metrics, computed.metrics);
+    merge_outputs(shard->slices, computed.slices);
+  }
+  if (slot->lease.purpose == wire::Purpose::kPredict || !computed.predictions.empty()) {
+    session_.report(wire::PredictReport{.lease = slot->lease,
+                                        .batch = slot->batch_id.batch,
+                                        .records = slot->batch->batch.records},
+                    fx, std::move(computed.predictions));
+  }
+  ++shard->done;
+  const ShardId id = shard->lease.shard;
+  const wire::Purpose purpose = shard->lease.purpose;
+  erase_slot(slot->id);
+  finish_shard_if_done(now_ns, id, purpose, fx);
+}
 
 void Steps::push_ready(int64_t now_ns, Leases::Shard& shard, WorkerEffects& fx) {
   for (;;) {  // in order, because a later batch would only get "gap"
