@@ -16,8 +16,8 @@ from typing import Any, Iterator, Mapping
 import numpy as np
 
 from . import _library as c
-from ._model import _toml
 from ._programs import _event, program
+from ._training import toml_of
 
 __all__ = ["Bag", "Batch", "Client"]
 
@@ -174,7 +174,7 @@ class Client:
             verbose: shows what ``downpour train`` shows.
         """
         given = {"cluster.ps": ps} if ps is not None else {}
-        flags = [flag for key, value in {**given, **(settings or {})}.items() for flag in ("--set", f"{key}={_toml(value)}")]
+        flags = [flag for key, value in {**given, **(settings or {})}.items() for flag in ("--set", f"{key}={toml_of(value)}")]
         local = _LocalJob([program("downpour"), "train", os.fspath(job), *flags, "--log-format", "json",
                            *(["--fresh"] if fresh else [])], verbose)
         try:

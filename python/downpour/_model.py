@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 import tempfile
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,48 +19,17 @@ from ._importance import permutation_importance
 from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
     integers_of, one_dimensional)
-from ._progress import noting_interrupts, print_epochs
+from ._progress import print_epochs
 from ._table import Table, booleans_as_texts, loaded, rows_of, split, table_of, titles_of, with_titles
+from ._training import Callback, Trained, job_text, set_length, threads_of, train
 from ._values import check_range, warn
 
 __all__ = ["Model"]
 
-#: What a callback gets: "epoch" (from 1), "epochs", "records", "records_per_second", and "history": the lines of
-#: Model.history that are new.
-Progress = Mapping[str, Any]
-Callback = Callable[[Progress], Any]
-
 _TASK_LOSS = {"binary": "logistic", "classes": "softmax_cross_entropy", "regression": "squared"}
 _ONE_VALUE = ("factorization_machine", "matrix_factorization")  # presets that can't have several classes
 _LOSS_KEYS = ("model.loss", "model.layers", "model.outputs")
-_FEW_ROWS = 20_000
 _EXTRAS = "python.json"  # in the folder of a saved model: what only this class needs
-
-
-def _toml(value: Any) -> str:
-    """Returns a value as the job file writes it."""
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        return repr(value.item() if hasattr(value, "item") else value)
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
-    if not isinstance(value, Iterable):
-        raise ValueError(f"a setting has the value {value!r}, which a job can't have; leave it out, or give a number, a text, "
-                         "a list or a dict")
-    return "[" + ", ".join(_toml(each) for each in value) + "]"
-
-
-class _Trained:
-    """A trained model of the library. A thread that uses it keeps it alive."""
-
-    def __init__(self, pointer: ctypes.c_void_p):
-        self.pointer = pointer
-
-    def __del__(self):
-        c.release("dp_model_free", self.pointer)
 
 
 class Model:
@@ -113,7 +82,7 @@ class Model:
         self.n_jobs, self.job, self.settings = n_jobs, job, dict(settings or {})
         self.classes: np.ndarray | None = None
         self.description: dict[str, Any] = {}
-        self._trained: _Trained | None = None
+        self._trained: Trained | None = None
         self._names: list[str] | None = None  # columns of an array without names
         self._titles: list[str] | None = None  # columns of the table that the model was trained on
 
@@ -188,7 +157,7 @@ class Model:
             settings["eval.holdout"] = self.validation_fraction
         settings.update(self.settings)
         if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
-            self._set_length(table.rows, settings)
+            set_length(table.rows, settings)
         called = [callbacks] if callable(callbacks) else list(callbacks)
         self._train(table, settings, called + ([print_epochs] if verbose else []))
         self._names, self._titles = names, titles_of(X)
@@ -281,17 +250,6 @@ class Model:
             settings["train.replicas"] = 1
         return settings
 
-    @staticmethod
-    def _set_length(rows: int, settings: dict[str, Any]) -> None:
-        """Sets the length of a training that no evaluation ends: a fixed number of epochs, in which the learning rate falls
-        to 0 along half a cosine. Small data need small batches, to have enough steps."""
-        if rows <= _FEW_ROWS:
-            settings.setdefault("train.batch_size", 32 if rows <= _FEW_ROWS / 5 else 128)
-        epochs = settings.setdefault("train.epochs", 20 if rows <= _FEW_ROWS else 10 if rows <= 1_000_000 else 5)
-        batch = max(int(settings.get("train.batch_size", 512 if rows > 100_000 else 256)), 1)
-        if not any(key.startswith("optimizer.schedule") for key in settings):
-            settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": max(int(epochs) * -(-rows // batch), 1)}
-
     def _set_task(self, labels: np.ndarray, classes: np.ndarray | None, settings: dict[str, Any]) -> None:
         task = self.task
         if task is None and classes is not None:
@@ -356,62 +314,17 @@ class Model:
         self, table: Table, settings: Mapping[str, Any], callbacks: list[Callback], job: str | None = None
     ) -> None:
         """`job` is the text of a job file; None: that of the model's arguments."""
-        raised: list[BaseException] = []
-
-        def on_progress(text: bytes, _user: Any) -> int:
-            if raised:
-                return 1
-            try:
-                progress = json.loads(text)
-                return int(any([bool(callback(progress)) for callback in callbacks]))
-            except BaseException as error:  # raised again below
-                raised.append(error)
-                return 1
-
-        lines = [f"{key}={_toml(value)}".encode() for key, value in settings.items()]
-        training = c.Training(
-            struct_size=ctypes.sizeof(c.Training),
-            data=table.handle,
-            settings=(ctypes.c_char_p * len(lines))(*lines),
-            setting_count=len(lines),
-            threads=self._threads(),
-            on_progress=c.PROGRESS(on_progress),
-        )
-        if job is not None:
-            training.job = job.encode()
-        elif self.job is not None:
-            training.job, training.folder = self._job_text()
-        handle = ctypes.c_void_p()
-        with noting_interrupts(raised):
-            code = c.library().dp_train(ctypes.byref(training), ctypes.byref(handle))
-        trained = _Trained(handle) if code == 0 else None
-        if raised:
-            raise raised[0]
-        c.check(code)
-        self._take(trained)
+        given = (job.encode(), None) if job is not None else job_text(self.job) if self.job is not None else None
+        self._take(train(table, settings, callbacks, threads_of(self.n_jobs), given))
         for text in self.description["warnings"]:
             warn(text)
 
-    def _job_text(self) -> tuple[bytes, bytes]:
-        if str(self.job).endswith(".toml"):
-            path = pathlib.Path(self.job).absolute()
-            return path.read_bytes(), str(path.parent).encode()
-        return str(self.job).encode(), os.getcwd().encode()
-
-    def _threads(self) -> int:
-        """Threads for the library; 0: as many as the process may use."""
-        if self.n_jobs is None:
-            return 1
-        if self.n_jobs > 0:
-            return self.n_jobs
-        return max(1, len(os.sched_getaffinity(0)) + 1 + self.n_jobs) if self.n_jobs < 0 else 1
-
-    def _take(self, trained: _Trained) -> None:
+    def _take(self, trained: Trained) -> None:
         self.description = {
             "reason": "", "warnings": [], "stopped": False, **json.loads(c.library().dp_model_describe(trained.pointer))}
         self._trained = trained
 
-    def _model(self) -> _Trained:
+    def _model(self) -> Trained:
         if self._trained is None:
             raise RuntimeError("this model is not trained: call fit() or load() before")
         return self._trained
@@ -432,7 +345,7 @@ class Model:
         out = np.empty((len(table), c.library().dp_model_row_floats(model.pointer)), np.float32)
         if len(table) > 0:
             predict = c.library().dp_predict if activation else c.library().dp_predict_raw
-            c.check(predict(model.pointer, table.handle, self._threads(), out.ctypes.data, out.size))
+            c.check(predict(model.pointer, table.handle, threads_of(self.n_jobs), out.ctypes.data, out.size))
         return out
 
     def _table_of(self, X: Any) -> Table:
@@ -518,7 +431,7 @@ class Model:
         path = pathlib.Path(folder).absolute()
         handle = ctypes.c_void_p()
         c.check(c.library().dp_model_load(str(path).encode(), ctypes.byref(handle)))
-        model._take(_Trained(handle))
+        model._take(Trained(handle))
         extras = path / _EXTRAS
         model._set_extras(json.loads(extras.read_text()) if extras.exists() else {})
         return model
@@ -553,7 +466,7 @@ class Model:
     def _take_bytes(self, data: bytes) -> None:
         handle = ctypes.c_void_p()
         c.check(c.library().dp_model_from_bytes(bytes(data), len(data), ctypes.byref(handle)))
-        self._take(_Trained(handle))
+        self._take(Trained(handle))
 
     def _extras(self) -> dict[str, Any]:
         return {"classes": None if self.classes is None else self.classes.tolist(), "names": self._names,

@@ -13,7 +13,8 @@ import tempfile
 from typing import Any, Callable, Iterable, Mapping
 
 from . import _library as c
-from ._model import Callback, Model, _toml
+from ._model import Model
+from ._training import Callback, toml_of
 from ._values import is_number
 
 __all__ = ["program", "train"]
@@ -90,7 +91,7 @@ def train(
         del source["data.source"]  # the argument names it
     given = {**given, **source, **settings}
     arguments = [os.fspath(job)] if job is not None else paths[:1]
-    flags = [flag for key, value in given.items() for flag in ("--set", f"{key}={_toml(value)}")]
+    flags = [flag for key, value in given.items() for flag in ("--set", f"{key}={toml_of(value)}")]
     command = [program("downpour"), "train", *arguments, *flags, "--log-format", "json"]
     if fresh and "run_dir" in given:
         (pathlib.Path(given["run_dir"]) / _DIGEST).unlink(missing_ok=True)  # of the run that ends here

@@ -1,0 +1,113 @@
+"""One training in the library: its settings as the library reads them, its length, its threads, and the call."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+from typing import Any, Callable, Iterable, Mapping
+
+import numpy as np
+
+from . import _library as c
+from ._progress import noting_interrupts
+from ._table import Table
+
+#: What a callback gets: "epoch" (from 1), "epochs", "records", "records_per_second", and "history": the lines of
+#: Model.history that are new.
+Progress = Mapping[str, Any]
+Callback = Callable[[Progress], Any]
+
+_FEW_ROWS = 20_000
+
+
+def toml_of(value: Any) -> str:
+    """Returns a value as the job file writes it."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return repr(value.item() if hasattr(value, "item") else value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {toml_of(each)}" for key, each in value.items()) + " }"
+    if not isinstance(value, Iterable):
+        raise ValueError(f"a setting has the value {value!r}, which a job can't have; leave it out, or give a number, a text, "
+                         "a list or a dict")
+    return "[" + ", ".join(toml_of(each) for each in value) + "]"
+
+
+def set_length(rows: int, settings: dict[str, Any]) -> None:
+    """Sets the length of a training that no evaluation ends: a fixed number of epochs, in which the learning rate falls
+    to 0 along half a cosine. Small data need small batches, to have enough steps."""
+    if rows <= _FEW_ROWS:
+        settings.setdefault("train.batch_size", 32 if rows <= _FEW_ROWS / 5 else 128)
+    epochs = settings.setdefault("train.epochs", 20 if rows <= _FEW_ROWS else 10 if rows <= 1_000_000 else 5)
+    batch = max(int(settings.get("train.batch_size", 512 if rows > 100_000 else 256)), 1)
+    if not any(key.startswith("optimizer.schedule") for key in settings):
+        settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": max(int(epochs) * -(-rows // batch), 1)}
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Threads for the library; 0: as many as the process may use."""
+    if n_jobs is None:
+        return 1
+    if n_jobs > 0:
+        return n_jobs
+    return max(1, len(os.sched_getaffinity(0)) + 1 + n_jobs) if n_jobs < 0 else 1
+
+
+def job_text(job: str | os.PathLike) -> tuple[bytes, bytes]:
+    """Returns the text of a job file, and the folder where its relative paths start."""
+    if str(job).endswith(".toml"):
+        path = pathlib.Path(job).absolute()
+        return path.read_bytes(), str(path.parent).encode()
+    return str(job).encode(), os.getcwd().encode()
+
+
+class Trained:
+    """A trained model of the library. A thread that uses it keeps it alive."""
+
+    def __init__(self, pointer: ctypes.c_void_p):
+        self.pointer = pointer
+
+    def __del__(self):
+        c.release("dp_model_free", self.pointer)
+
+
+def train(
+    table: Table, settings: Mapping[str, Any], callbacks: list[Callback], threads: int, job: tuple[bytes, bytes | None] | None
+) -> Trained:
+    """Trains a model on the table. `job` is the text of a job file and the folder of its paths; None: a preset."""
+    raised: list[BaseException] = []
+
+    def on_progress(text: bytes, _user: Any) -> int:
+        if raised:
+            return 1
+        try:
+            progress = json.loads(text)
+            return int(any([bool(callback(progress)) for callback in callbacks]))
+        except BaseException as error:  # raised again below
+            raised.append(error)
+            return 1
+
+    lines = [f"{key}={toml_of(value)}".encode() for key, value in settings.items()]
+    training = c.Training(
+        struct_size=ctypes.sizeof(c.Training),
+        data=table.handle,
+        settings=(ctypes.c_char_p * len(lines))(*lines),
+        setting_count=len(lines),
+        threads=threads,
+        on_progress=c.PROGRESS(on_progress),
+    )
+    if job is not None:
+        training.job, training.folder = job
+    handle = ctypes.c_void_p()
+    with noting_interrupts(raised):
+        code = c.library().dp_train(ctypes.byref(training), ctypes.byref(handle))
+    trained = Trained(handle) if code == 0 else None
+    if raised:
+        raise raised[0]
+    c.check(code)
+    return trained
