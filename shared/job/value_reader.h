@@ -21,8 +21,8 @@
 
 namespace downpour {
 
-/// Reads the key `name` into `value`, which stays as it is if the table lacks the key. Each
-/// function reports a wrong type or value.
+/// Each function reads the key `name` into `value`, and reports a wrong type or value. It does not
+/// change `value` if the table lacks the key.
 class ValueReader : protected TableReader {
  public:
   using TableReader::finish;
