@@ -12,6 +12,14 @@ constexpr size_t kRecordsAhead = 4;  // records prefetched during shuffled readi
 // share of an epoch is usually far shorter than it may be.
 constexpr uint32_t kFirstRoom = 1 << 16;
 
+/// Returns the shard that seeds the order of the records. It leaves out the epoch of an evaluation
+/// with negatives, so that its batches and therefore its negatives are the same in each.
+ShardId ordered_as(const ReadPlan& plan, Split split, ShardId shard) {
+  const bool evaluates = !plan.training || split == Split::kHeldOut;
+  if (evaluates && plan.data.negatives.given()) shard.epoch = 0;
+  return shard;
+}
+
 uint32_t first_room(const ReadPlan& plan) { return std::min(plan.batch_size, kFirstRoom); }
 
 }  // namespace
@@ -52,7 +60,7 @@ BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, Shar
       shard_(shard),
       first_batch_(first_batch),
       quarantined_batches_(std::move(quarantined_batches)),
-      flow_(*plan_, shard, std::move(ranges), std::move(scratch)),
+      flow_(*plan_, ordered_as(*plan_, split, shard), std::move(ranges), std::move(scratch)),
       random_(plan_->training && split != Split::kHeldOut && flow_.parser().finishes()) {}
 
 BatchReader::~BatchReader() { flow_.close(*plan_->scratch); }
