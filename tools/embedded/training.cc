@@ -36,8 +36,8 @@ Result<ChosenJob> complete_job_of(const TrainingRequest& request) {
   ChosenJob out;
   JobSource source{request.folder + "/job.toml", request.job};
   if (request.job.empty()) {
-    DP_TRY(chief::ChosenJob chosen,
-           chief::choose_job(std::span(&request.data, 1), overrides, /*fresh=*/true, request.folder));
+    DP_TRY(chief::ChosenJob chosen, chief::choose_job(std::span(&request.data, 1), overrides,
+                                                      /*fresh=*/true, request.folder));
     source.text = job_to_toml(chosen.job);
     out.reason = std::move(chosen.reason);
     out.warnings = std::move(chosen.warnings);

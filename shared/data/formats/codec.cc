@@ -29,7 +29,7 @@ std::string encodable_names() {
 }  // namespace
 
 RecordDecoder::RecordDecoder(std::vector<ValueField> fields, Unnamed unnamed)
-    : fields_(std::move(fields)), unnamed_(unnamed), named_(fields_.size()) {
+    : fields_(std::move(fields)), unnamed_(unnamed) {
   std::map<std::string_view, size_t> first;
   for (size_t i = 0; i < fields_.size(); ++i) {
     const auto [earlier, is_first] = first.try_emplace(fields_[i].spec.source_name(), i);

@@ -54,8 +54,6 @@ class RecordDecoder {
   /// Returns the index of the first field that has this name in the record, or kIgnored or
   /// kRefused. Adds the field if the decoder does so.
   size_t place_of(std::string_view name, std::vector<FieldValues>& values);
-  /// Returns whether the decoder has added the field.
-  bool was_added(size_t place) const { return place >= named_; }
   /// Gives the values of each field that place_of() returns to the later fields of the same name.
   void copy_repeated(std::vector<FieldValues>& values) const;
   void begin(std::vector<FieldValues>& values) const {
@@ -73,8 +71,7 @@ class RecordDecoder {
     size_t field = 0, first = 0;
   };
   std::vector<Repeated> repeated_;
-  size_t named_ = 0;  // fields that were named when the decoder was made
-  size_t last_ = 0;   // index where place_of() starts, because records repeat the order of fields
+  size_t last_ = 0;  // index where place_of() starts, because records repeat the order of fields
   std::string refused_;
 };
 

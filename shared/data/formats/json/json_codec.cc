@@ -54,7 +54,7 @@ class JsonDecoder final : public RecordDecoder {
       }
       values[place].clear();  // if a name occurs twice, the last value counts
       if (const json::ErrorCode error = read_value(value, type, 0, values[place], fault)) {
-        if (error != json::kOther || !was_added(place)) return error;
+        if (error != json::kOther || fields_[place].kind != ValueKind::kNone) return error;
         values[place].clear();  // no field can have it
         fault = {};
       }

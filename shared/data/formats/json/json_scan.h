@@ -3,7 +3,10 @@
 #pragma once
 
 #define SIMDJSON_EXCEPTIONS 0
+#include <charconv>
+#include <cstdlib>
 #include <simdjson.h>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -50,9 +53,19 @@ inline const char* message(ErrorCode error) {
   return "is not a JSON object";
 }
 
+/// Returns whether JSON allows these characters of a number that std::from_chars() accepts.
+inline bool is_number(std::string_view token) {
+  const size_t first = token.starts_with('-') ? 1 : 0, point = token.find('.');
+  const auto digit = [&](size_t i) {
+    return i < token.size() && token[i] >= '0' && token[i] <= '9';
+  };
+  return digit(first) && !(token[first] == '0' && digit(first + 1)) &&
+         (point == std::string_view::npos || digit(point + 1));
+}
+
 /// Reads a number and returns take(number), which has the type int64_t if it fits, otherwise
-/// uint64_t or double. simdjson 3.0 gives 0 for some doubles of more than 19 digits if it also has
-/// to find the type, so those are read as doubles.
+/// uint64_t or double. simdjson 3.0 is wrong about some numbers of more than 19 digits, so it does
+/// not read these.
 template <typename Take>
 ErrorCode read_number(Value& value, const Take& take) {
   constexpr size_t kDigitsMax = 19, kIntegerMax = 20;  // characters of the longest integer
@@ -61,8 +74,11 @@ ErrorCode read_number(Value& value, const Take& take) {
   if (token.size() > kIntegerMax ||
       (token.size() > kDigitsMax && token.find_first_of(".eE") != std::string_view::npos)) {
     double number = 0;
-    const ErrorCode error = value.get_double().get(number);
-    return error ? error : take(number);
+    const char* const end = token.data() + token.size();
+    const auto [to, error] = std::from_chars(token.data(), end, number);
+    if (to != end || error == std::errc::invalid_argument || !is_number(token))
+      return simdjson::NUMBER_ERROR;
+    return take(error == std::errc{} ? number : std::strtod(std::string(token).c_str(), nullptr));
   }
   Number number;
   if (const ErrorCode error = value.get_number().get(number)) return error;

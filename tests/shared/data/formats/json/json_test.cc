@@ -286,6 +286,13 @@ TEST_CASE("JSON lines: a number may have more digits than a double holds", "[dat
   REQUIRE(read.floats.size() == numbers.size());
   for (size_t i = 0; i < numbers.size(); ++i)
     CHECK(read.floats[i][0] == float(std::strtod(numbers[i].c_str(), nullptr)));
+  for (const char* wrong :
+       {"01234567890123456789012", "1234567890123456789012.", "--1234567890123456789",
+        "12345678901234567890x12", "1.e12345678901234567890"}) {
+    plan->files =
+        list_files({}, {.paths = {dir.write("g", str("{\"x\": ", wrong, "}\n"))}}, "/").value();
+    CHECK_FALSE(read_file(plan));
+  }
 }
 
 TEST_CASE("JSON lines: an id above the largest int64 has the key of its digits", "[data]") {
