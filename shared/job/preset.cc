@@ -15,6 +15,7 @@
 #include "shared/job/presets.h"
 #include "shared/job/runs.h"
 #include "shared/job/validate.h"
+#include "shared/job/validate_negatives.h"
 
 namespace downpour {
 namespace {
@@ -353,6 +354,9 @@ Result<void> expand_preset(Job& job) {
   DP_TRY_VOID(check_options(model));
   std::string target = options.target.empty() ? "label" : options.target;
   if (job.data.find_field(target) == nullptr) {
+    const LossInfo* const given = find_loss(options.loss);
+    if (given != nullptr && given->compares && !job.data.negatives.given())
+      return no_negatives(*given, "model.loss");
     if (!job.data.negatives.given() || !options.target.empty()) return no_target(job, target);
     target.clear();  // each record is a positive
   }

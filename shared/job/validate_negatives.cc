@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/names.h"
 #include "shared/job/field_output.h"
-#include "shared/job/losses.h"
 #include "shared/job/validate_support.h"
 
 namespace downpour {
@@ -62,14 +62,7 @@ Result<void> check_losses(const Job& job) {
     const OutputSpec& output = job.model.outputs[i];
     const LossInfo& loss = *find_loss(output.loss);  // the reader knows all names
     const std::string where = str("model.outputs[", i, "].loss");
-    if (loss.compares && !given) {
-      return wrong(str("the loss ", loss.name, " of output `", output.name,
-                       "` compares records with negatives, but the job has none"),
-                   where,
-                   "name the fields of the item, for example data.negatives = { fields = "
-                   "[\"item\"], per_record = 4 }",
-                   "DP-2107");
-    }
+    if (loss.compares && !given) return no_negatives(loss, where);
     if (!given) continue;
     if (loss.target != TargetType::kBinary) {
       return wrong(
@@ -88,6 +81,15 @@ Result<void> check_losses(const Job& job) {
 }
 
 }  // namespace
+
+Error no_negatives(const LossInfo& loss, std::string where) {
+  return wrong(
+      str("the loss ", loss.name, " compares records with negatives, but the job has none"),
+      std::move(where),
+      "name the fields of the item, for example data.negatives = { fields = [\"item\"], "
+      "per_record = 4 }",
+      "DP-2107");
+}
 
 Result<void> check_negatives(const Job& job) {
   DP_TRY_VOID(check_losses(job));

@@ -48,13 +48,15 @@ TEST_CASE("presets take the losses with negatives, and a field named label is th
 
 TEST_CASE("a loss that compares needs negatives", "[job]") {
   for (const char* const loss : {"bpr", "sampled_softmax"}) {
-    const Error error = error_of(
-        implicit_job("", str("preset = \"deepfm\", loss = \"", loss, "\""), ", label = {}"));
-    CHECK(error.what == str("the loss ", loss,
-                            " of output `score` compares records with negatives, but the job has "
-                            "none"));
-    CHECK(error.hint.find("data.negatives = { fields = [\"item\"], per_record = 4 }") !=
-          std::string::npos);
+    for (const char* const label : {"", ", label = {}"}) {
+      CAPTURE(loss, label);
+      const Error error =
+          error_of(implicit_job("", str("preset = \"deepfm\", loss = \"", loss, "\""), label));
+      CHECK(error.what ==
+            str("the loss ", loss, " compares records with negatives, but the job has none"));
+      CHECK(error.hint.find("data.negatives = { fields = [\"item\"], per_record = 4 }") !=
+            std::string::npos);
+    }
   }
 }
 
