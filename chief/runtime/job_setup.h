@@ -57,7 +57,7 @@ Result<ChosenJob> choose_job(std::span<const std::string> paths,
 
 /// Fills settings (format, columns, header, fields) that the user has not given from the first data
 /// file, then calls complete_job(). `sniffed` receives the findings. Classes of a label are those
-/// of an earlier run in the run folder, unless `fresh`. `origins` tells where the job's keys come
+/// of an earlier run in the run folder, unless `fresh`. `origins`: where the job's keys come
 /// from, and so which of them are given; without it, those are given that do not have their default
 /// value.
 Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh = false,

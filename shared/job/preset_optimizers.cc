@@ -43,6 +43,12 @@ void add_line_optimizer(Job& job, const std::string& line, uint64_t columns) {
 }
 
 void set_machine_optimizer(Job& job, const std::string& linear, double pairs) {
+  // Scores that are only compared need no penalty, and grow slowly under one.
+  if (job.data.negatives.per_record > 0) {
+    OptimizerSpec adagrad = optimizer_defaults(OptimizerType::kAdagrad);
+    adagrad.learning_rate = 0.2F;
+    return set_optimizer(job, adagrad);
+  }
   OptimizerSpec vectors = ftrl_with(float(std::round(std::clamp(pairs / 2, 10.0, 1000.0))));
   vectors.learning_rate = 0.2F;
   set_optimizer(job, vectors);

@@ -8,7 +8,6 @@
 
 #include "shared/base/hash.h"
 #include "shared/model/graph.h"
-#include "tools/sim/oracle_optimizers.h"
 #include "worker/runtime/shard_read.h"
 
 namespace downpour::sim {

@@ -12,6 +12,7 @@
 #include "shared/base/result.h"
 #include "shared/metrics/sums.h"
 #include "shared/wire/control_messages.h"
+#include "tools/sim/oracle_optimizers.h"
 
 namespace downpour::sim {
 
@@ -28,16 +29,7 @@ using StepOf = std::function<uint64_t(uint32_t batch)>;
 /// double precision.
 class Oracle {
  public:
-  /// A variable of a table. A row stores it as [weights][slot 0][slot 1][slot of the row].
-  struct TableVariable {
-    OptimizerSpec optimizer;  // of the ps
-    double local_rate = 1;    // mode "local": the learning rate of a replica that trains alone
-    uint32_t dim = 0;
-    uint32_t slots = 0;
-    uint32_t row_slots = 0;
-    /// Number of floats of a stored row.
-    size_t stored_floats() const { return size_t{dim} * (1 + slots) + row_slots; }
-  };
+  using TableVariable = OracleVariable;
   struct Use {
     uint32_t batch = 0;
     std::vector<double> gradient;  // of all table variables, concatenated

@@ -6,7 +6,7 @@
 
 namespace downpour::sim {
 
-double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
+double rate_of(const OracleVariable& table_variable, uint64_t step) {
   const OptimizerSpec& o = table_variable.optimizer;
   const double rate =
       double(o.learning_rate) * optim::schedule_factor(o.schedule, step, /*reductions=*/0);
@@ -15,7 +15,7 @@ double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
   return rate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
 }
 
-void apply_row_wise(const Oracle::TableVariable& table_variable, double rate,
+void apply_row_wise(const OracleVariable& table_variable, double rate,
                     std::span<const double> gradient, double* stored) {
   double squares = 0;
   for (const double g : gradient) squares += g * g;
@@ -26,8 +26,8 @@ void apply_row_wise(const Oracle::TableVariable& table_variable, double rate,
   for (size_t i = 0; i < gradient.size(); ++i) stored[i] -= row_rate * gradient[i];
 }
 
-void apply(const Oracle::TableVariable& table_variable, double rate, double gradient,
-           double* stored, size_t at) {
+void apply(const OracleVariable& table_variable, double rate, double gradient, double* stored,
+           size_t at) {
   const OptimizerSpec& o = table_variable.optimizer;
   double& w = stored[at];
   if (table_variable.slots == 0) {

@@ -114,6 +114,16 @@ TEST_CASE("a cross may have fields of the item or other fields, but not both", "
         "the field `both` crosses `age`, which does not describe the item");
 }
 
+TEST_CASE("machines of scores that are compared train with summed gradients", "[job]") {
+  for (const char* preset : {"factorization_machine", "matrix_factorization"}) {
+    const Job job =
+        completed(implicit_job(kItem, str("preset = \"", preset, "\", loss = \"bpr\"")));
+    CHECK(job.train.reduction == "sum");
+    CHECK(job.optimizer.type == OptimizerType::kAdagrad);
+    CHECK(job.optimizer_rules.empty());
+  }
+}
+
 TEST_CASE("the negatives of an epoch that has begun do not change", "[job][resume]") {
   const Job saved = completed(implicit_job(kItem));
   const Job now = completed(implicit_job("fields = [\"item\"], per_record = 5"));
