@@ -40,6 +40,15 @@ void write_four_files(const ScratchDir& dir) {
   }
 }
 
+/// Returns the first records as a job with these data shows them.
+std::vector<Json> head_of_job(const ScratchDir& dir, const std::string& data, size_t records) {
+  const std::string job =
+      dir.write("job.toml", data + "model = { preset = \"logistic_regression\" }\n");
+  std::vector<Json> head = head_of(open_set({job}), 9);
+  REQUIRE(head.size() == records);
+  return head;
+}
+
 TEST_CASE("the same records look the same from Examples, JSON, tables and arrays",
           "[tools][data]") {
   const ScratchDir dir;
@@ -91,14 +100,12 @@ TEST_CASE("two fields of one member have its value each", "[tools][data]") {
   const ScratchDir dir;
   dir.write("d.jsonl",
             "{\"u\": {\"age\": 30}, \"y\": 1}\n{\"y\": 0}\n{\"y\": 1, \"u\": {\"age\": 5}}\n");
-  const std::string job =
-      dir.write("job.toml",
-                "data.source = \"d.jsonl\"\ndata.format = \"jsonl\"\n"
-                "data.fields.age = { path = \"u.age\", default = 0 }\ndata.fields.y = {}\n"
-                "data.fields.log_age = { path = \"u.age\", default = 0, transform = [\"log1p\"] }\n"
-                "model = { preset = \"logistic_regression\", target = \"y\" }\n");
-  const auto head = head_of(open_set({job}), 9);
-  REQUIRE(head.size() == 3);
+  const auto head = head_of_job(
+      dir,
+      "data.source = \"d.jsonl\"\ndata.format = \"jsonl\"\n"
+      "data.fields.age = { path = \"u.age\", default = 0 }\ndata.fields.label = { path = \"y\" }\n"
+      "data.fields.log_age = { path = \"u.age\", default = 0, transform = [\"log1p\"] }\n",
+      3);
   for (const char* name : {"age", "log_age"}) {
     CHECK(head[0][name] == 30);
     CHECK(head[1][name].is_null());
@@ -110,14 +117,12 @@ TEST_CASE("head of a job shows the declared fields, under their names, before th
           "[tools][data]") {
   const ScratchDir dir;
   dir.write("a.csv", "when,price,label\n1,100,0\n2,NA,1\n");
-  const std::string job =
-      dir.write("job.toml",
-                "data.source = \"a.csv\"\ndata.format = \"csv\"\ndata.header = true\n"
-                "data.missing = [\"NA\"]\n"
-                "data.fields.cost = { column = \"price\", default = 0, transform = [\"log1p\"] }\n"
-                "data.fields.label = {}\nmodel = { preset = \"logistic_regression\" }\n");
-  const auto head = head_of(open_set({job}), 9);
-  REQUIRE(head.size() == 2);
+  const auto head = head_of_job(
+      dir,
+      "data.source = \"a.csv\"\ndata.format = \"csv\"\ndata.header = true\n"
+      "data.missing = [\"NA\"]\ndata.fields.label = {}\n"
+      "data.fields.cost = { column = \"price\", default = 0, transform = [\"log1p\"] }\n",
+      2);
   CHECK(head[0] == Json{{"cost", 100}, {"label", 0}});
   CHECK(head[1]["cost"].is_null());
 }

@@ -102,23 +102,30 @@ TEST_CASE("a replica gets the lowest shard that no replica has", "[chief]") {
   CHECK(job.table.active_replicas() == 2);
 }
 
+/// Three replicas with their first shards, of which `of_second` holds the second one.
+struct LeftOutJob : BackupsJob {
+  explicit LeftOutJob(Incarnation of_second, uint32_t first_max) {
+    REQUIRE(grant(kFirst, first_max) == 0);
+    REQUIRE(grant(of_second, first_max) == 1);
+    REQUIRE(grant(kThird, 1) == 2);
+  }
+  LeftOut left_out{3};
+  const wire::StepPart a = part_of_shard(0, 0), b = part_of_shard(1, 0), c = part_of_shard(2, 0);
+};
+
 TEST_CASE("a replica that two steps in a row leave out moves to another worker", "[chief]") {
-  BackupsJob job;
-  LeftOut left_out(3);
-  REQUIRE(job.grant(kFirst, 1) == 0);
-  REQUIRE(job.grant(kSecondWorker, 1) == 1);
-  REQUIRE(job.grant(kThird, 1) == 2);
+  LeftOutJob job(kSecondWorker, 1);
+  const auto a = job.a, b = job.b, c = job.c;
   uint64_t step = 0;
   const auto count = [&](int64_t now_ns, std::vector<wire::StepPart> parts) {
     std::vector<uint32_t> replicas;
     for (const LeftOut::Move& move :
-         left_out.count(now_ns, job.table, {++step, std::move(parts)})) {
+         job.left_out.count(now_ns, job.table, {++step, std::move(parts)})) {
       replicas.push_back(move.replica);
       CHECK_FALSE(move.pauses);
     }
     return replicas;
   };
-  const auto a = part_of_shard(0, 0), b = part_of_shard(1, 0), c = part_of_shard(2, 0);
   CHECK(count(0, {a, b, c}).empty());
   CHECK(count(1, {a, b}).empty());
   CHECK(count(2, {a, b, c}).empty());
@@ -147,16 +154,12 @@ TEST_CASE("a replica that two steps in a row leave out moves to another worker",
 }
 
 TEST_CASE("a worker that loses replicas twice without a batch in between must pause", "[chief]") {
-  BackupsJob job;
-  LeftOut left_out(3);
-  REQUIRE(job.grant(kFirst, 2) == 0);
-  REQUIRE(job.grant(kFirst, 2) == 1);
-  REQUIRE(job.grant(kThird, 1) == 2);
-  const auto a = part_of_shard(0, 0), b = part_of_shard(1, 0), c = part_of_shard(2, 0);
+  LeftOutJob job(kFirst, 2);
+  const auto a = job.a, b = job.b, c = job.c;
   int64_t now_ns = 0;
   const auto moved = [&] {
     for (int i = 0; i < 9; ++i) {
-      const auto moves = left_out.count(now_ns += kSecond, job.table, {1, {a, b}});
+      const auto moves = job.left_out.count(now_ns += kSecond, job.table, {1, {a, b}});
       if (!moves.empty()) return moves;
     }
     return std::vector<LeftOut::Move>{};
@@ -164,14 +167,14 @@ TEST_CASE("a worker that loses replicas twice without a batch in between must pa
   CHECK(moved() == std::vector{LeftOut::Move{2, kThird, false}});
   job.table.release(2, kThird);
   REQUIRE(job.grant(kSecondWorker, 1) == 2);
-  CHECK(left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
+  CHECK(job.left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
   job.table.release(2, kSecondWorker);
   REQUIRE(job.grant(kThird, 1) == 2);
   CHECK(moved() == std::vector{LeftOut::Move{2, kThird, true}});
-  CHECK(left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());  // a batch in between
+  CHECK(job.left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());  // a batch in between
   job.table.release(2, kThird);
   REQUIRE(job.grant(kSecondWorker, 1) == 2);
-  CHECK(left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
+  CHECK(job.left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
   job.table.release(2, kSecondWorker);
   REQUIRE(job.grant(kThird, 1) == 2);
   CHECK(moved() == std::vector{LeftOut::Move{2, kThird, false}});
