@@ -4,6 +4,7 @@
 
 #define SIMDJSON_EXCEPTIONS 0
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <simdjson.h>
 #include <string>
@@ -63,23 +64,38 @@ inline bool is_number(std::string_view token) {
          (point == std::string_view::npos || digit(point + 1));
 }
 
+/// Reads a number of more characters than a double has digits, because simdjson 3.0 is wrong about
+/// some of them. An integer must fit an int64_t or a uint64_t, and a double must be finite.
+template <typename Take>
+ErrorCode read_long_number(std::string_view token, const Take& take) {
+  const char* const begin = token.data();
+  const char* const end = begin + token.size();
+  const auto holds = [&](auto& number) {
+    const auto [to, error] = std::from_chars(begin, end, number);
+    return to == end && error == std::errc{};
+  };
+  if (!is_number(token)) return simdjson::NUMBER_ERROR;
+  if (token.find_first_of(".eE") == std::string_view::npos) {
+    int64_t integer = 0;
+    uint64_t natural = 0;
+    if (holds(integer)) return take(integer);
+    return holds(natural) ? take(natural) : simdjson::NUMBER_ERROR;
+  }
+  double number = 0;
+  const auto [to, error] = std::from_chars(begin, end, number);
+  if (to != end || error == std::errc::invalid_argument) return simdjson::NUMBER_ERROR;
+  if (error != std::errc{}) number = std::strtod(std::string(token).c_str(), nullptr);
+  return std::isfinite(number) ? take(number) : simdjson::NUMBER_ERROR;
+}
+
 /// Reads a number and returns take(number), which has the type int64_t if it fits, otherwise
-/// uint64_t or double. simdjson 3.0 is wrong about some numbers of more than 19 digits, so it does
-/// not read these.
+/// uint64_t or double.
 template <typename Take>
 ErrorCode read_number(Value& value, const Take& take) {
-  constexpr size_t kDigitsMax = 19, kIntegerMax = 20;  // characters of the longest integer
-  std::string_view token = value.raw_json_token();     // with the blanks after it
+  constexpr size_t kShortMax = 18;                  // characters of an integer that always fits
+  std::string_view token = value.raw_json_token();  // with the blanks after it
   token = token.substr(0, token.find_first_of(" \t\r\n"));
-  if (token.size() > kIntegerMax ||
-      (token.size() > kDigitsMax && token.find_first_of(".eE") != std::string_view::npos)) {
-    double number = 0;
-    const char* const end = token.data() + token.size();
-    const auto [to, error] = std::from_chars(token.data(), end, number);
-    if (to != end || error == std::errc::invalid_argument || !is_number(token))
-      return simdjson::NUMBER_ERROR;
-    return take(error == std::errc{} ? number : std::strtod(std::string(token).c_str(), nullptr));
-  }
+  if (token.size() > kShortMax) return read_long_number(token, take);
   Number number;
   if (const ErrorCode error = value.get_number().get(number)) return error;
   if (number.is_int64()) return take(int64_t{number.get_int64()});

@@ -271,12 +271,11 @@ TEST_CASE("a JSON line of 15 MB needs at most 256 MiB of memory for any content"
 
 TEST_CASE("JSON lines: a number may have more digits than a double holds", "[data]") {
   const ScratchDir dir;
-  const std::vector<std::string> numbers = {"1700000008.5650000572",
-                                            "1.00000000000000000005",
-                                            "-0.12345678901234567890123",
-                                            "123456789012345678901234",
-                                            "1e-400",
-                                            "0.00000000000000000000000000000000000012345"};
+  const std::vector<std::string> numbers = {
+      "1700000008.5650000572",      "1.00000000000000000005",
+      "-0.12345678901234567890123", "18446744073709551615",
+      "-9223372036854775808",       "1.7976931348623157000e+30",
+      "1.0000000000000000e-400",    "0.00000000000000000000000000000000000012345"};
   std::string lines;
   for (const std::string& number : numbers) lines += str("{\"x\": ", number, "}\n");
   auto plan = plan_of(dir.write("f", lines), DataFormat::kJsonl);
@@ -287,8 +286,9 @@ TEST_CASE("JSON lines: a number may have more digits than a double holds", "[dat
   for (size_t i = 0; i < numbers.size(); ++i)
     CHECK(read.floats[i][0] == float(std::strtod(numbers[i].c_str(), nullptr)));
   for (const char* wrong :
-       {"01234567890123456789012", "1234567890123456789012.", "--1234567890123456789",
-        "12345678901234567890x12", "1.e12345678901234567890"}) {
+       {"01234567890123456789012", "18446744073709551616", "-9223372036854775809",
+        "123456789012345678901234", "1.0000000000000000e+400", "1234567890123456789012.",
+        "--1234567890123456789", "12345678901234567890x12", "1.e12345678901234567890"}) {
     plan->files =
         list_files({}, {.paths = {dir.write("g", str("{\"x\": ", wrong, "}\n"))}}, "/").value();
     CHECK_FALSE(read_file(plan));
