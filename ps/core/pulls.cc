@@ -30,8 +30,10 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
     served = bytes_of(partitions_, current, served_bytes_);
   }
   const bool known = keys_in(partitions_, pull.sections, message.keys.data(), served);
-  if (known && waits(pull)) {
-    if (keep(from, message)) return;
+  const uint64_t next_step = pull.step == 0 ? 0 : partitions_.next_step();
+  if (known && waits(pull, next_step)) {
+    // A worker asks for the step after the next one at most.
+    if (pull.step == next_step + 1 && keep(from, message)) return;
     defended(Defence::kPsPullOverloaded);
     reply.status = wire::PullStatus::kOverloaded;
     return turn.send(from, envelope.request, std::move(reply));
@@ -81,9 +83,8 @@ void Pulls::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   turn.send(from, envelope.request, std::move(reply), buffer.bytes(*bytes));
 }
 
-bool Pulls::waits(const wire::Pull& pull) const {
-  return pull.step != 0 && config_.steps && !none(partitions_.stepped()) &&
-         partitions_.next_step() < pull.step;
+bool Pulls::waits(const wire::Pull& pull, uint64_t next_step) const {
+  return pull.step > next_step && config_.steps && !none(partitions_.stepped());
 }
 
 /// Keeps a pull until its step. Returns false if too much waits already.
@@ -99,8 +100,10 @@ bool Pulls::keep(PeerKey from, const wire::Message& message) {
 }
 
 bool Pulls::answer_next(int64_t now_ns, const std::function<bool(PeerKey)>& takes, Turn& turn) {
+  if (waiting_.empty()) return false;
+  const uint64_t next_step = partitions_.next_step();
   const auto due = std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
-    return !waits(waiting.pull()) && takes(waiting.from);
+    return !waits(waiting.pull(), next_step) && takes(waiting.from);
   });
   if (due == waiting_.end()) return false;
   const Waiting waiting = std::move(*due);

@@ -49,7 +49,7 @@ class Pulls {
     wire::Message message;
     const wire::Pull& pull() const { return std::get<wire::Pull>(message.body); }
   };
-  bool waits(const wire::Pull& pull) const;
+  bool waits(const wire::Pull& pull, uint64_t next_step) const;
   bool keep(PeerKey from, const wire::Message& message);
   void count_load(const wire::Pull& pull, const Bytes& keys);
 

@@ -96,7 +96,7 @@ TEST_CASE("no more pulls wait for a step than the limits allow", "[ps][core]") {
   config.limits.pulls_waiting_max = 3;
   DensePulls few(config);
   for (uint64_t i = 0; i < 5; ++i) {
-    pull_ahead(few, 9, 5);
+    pull_ahead(few, 9, 2);
     if (i < 3) {
       CHECK(few.effects.sends.empty());
       continue;
@@ -109,21 +109,48 @@ TEST_CASE("no more pulls wait for a step than the limits allow", "[ps][core]") {
   config.limits.pulls_waiting_bytes_max = 2 * kBlocks * sizeof(uint64_t);
   DensePulls small(config);
   for (const bool kept : {true, true, false}) {
-    pull_ahead(small, 9, 5);
+    pull_ahead(small, 9, 2);
     CHECK(small.effects.sends.empty() == kept);
   }
+}
+
+wire::PullStatus status_of(const DensePulls& ps) {
+  REQUIRE(ps.effects.sends.size() == 1);
+  return std::get<wire::PullReply>(ps.effects.sends[0].message.body).status;
+}
+
+TEST_CASE("a pull for a step that is far away does not wait", "[ps][core]") {
+  DensePulls ps;
+  pull_ahead(ps, 9, 3);
+  CHECK(status_of(ps) == wire::PullStatus::kOverloaded);
+  pull_ahead(ps, 9, UINT64_MAX);
+  CHECK(status_of(ps) == wire::PullStatus::kOverloaded);
+}
+
+TEST_CASE("a pull of rows that the core no longer has does not wait", "[ps][core]") {
+  DensePulls ps;
+  pull_ahead(ps, 9, 2);
+  wire::View view{.id = {1, 2}};
+  view.owners.push_back({.incarnation = Incarnation{1}, .endpoint = "inproc://ps"});
+  view.owners.push_back({.incarnation = Incarnation{2}, .endpoint = "inproc://other"});
+  for (uint32_t p = 0; p < 4; ++p) view.partitions.push_back({1, {1, 2}});
+  ps.step(kChiefPeer, view);
+  ps.effects.clear();
+  CHECK_FALSE(ps.core.answer_pull(0, takes_all, ps.effects));
+  pull_ahead(ps, 9, 2, {1, 2});
+  CHECK(status_of(ps) == wire::PullStatus::kWrongView);
 }
 
 TEST_CASE("a new view drops the pulls that wait for a step", "[ps][core]") {
   PsConfig config = dense_config();
   config.limits.pulls_waiting_max = 1;
   DensePulls ps(config);
-  pull_ahead(ps, 9, 5);
+  pull_ahead(ps, 9, 2);
   wire::View view{.id = {1, 2}};
   view.owners.push_back({.incarnation = Incarnation{1}, .endpoint = "inproc://ps"});
   for (uint32_t p = 0; p < 4; ++p) view.partitions.push_back({0, {1, 1}});
   ps.step(kChiefPeer, view);
-  pull_ahead(ps, 9, 5, {1, 2});
+  pull_ahead(ps, 9, 2, {1, 2});
   CHECK(ps.effects.sends.empty());  // there is room for it
 }
 
@@ -131,7 +158,7 @@ TEST_CASE("asynchronous training answers a pull at once", "[ps][core]") {
   PsConfig config = dense_config();
   config.steps.reset();
   DensePulls ps(config);
-  pull_ahead(ps, 9, 5);
+  pull_ahead(ps, 9, 2);
   CHECK(ps.effects.sends.size() == 1);
 }
 
