@@ -174,7 +174,7 @@ bool is_in_top(const float* x, uint32_t width, uint32_t label, uint32_t k) {
 
 /// Returns what a record adds to OutputMetrics::class_counts.
 uint64_t class_units(const LossChunk& c, float weight) {
-  constexpr double kWeightMax = 1e6;  // so that the sum of a billion records fits
+  constexpr double kWeightMax = 1e5;  // so that the sum of a billion records fits
   return c.weights == nullptr
              ? 1
              : uint64_t(std::llround(std::min(double(weight), kWeightMax) * kClassUnits));

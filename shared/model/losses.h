@@ -62,7 +62,8 @@ struct LossChunk {
 ///   score of the record and s' that of the negative; without negatives 0 (Rendle et al. 2009).
 /// - sampled_softmax: the loss of a record is ln(e^s + sum e^s') - s (Yi et al. 2019, without their
 ///   correction by the sampling probability).
-///   Both have the width 1, and the weight and sums of a record are those of its first row.
+///   Outputs of bpr and sampled_softmax have the width 1. The weight and the sums of a record are
+///   those of its first row.
 /// With `smoothing` e, logistic and softmax have the gradients for the labels (1 - e) y + e / K of
 /// K classes (Szegedy et al. 2016; K = 2 for logistic), as in Keras and PyTorch. Losses and sums
 /// are those of the labels as given.

@@ -49,6 +49,8 @@ struct Source {
 
 bool are_too_many(const Negatives& negatives, const Batch& batch,
                   const std::vector<uint32_t>& items, uint32_t group) {
+  for (const FloatColumn& column : batch.floats)
+    if (uint64_t{column.width} * items.size() > negatives.values_max) return true;
   for (size_t b = 0; b < batch.bags.size(); ++b) {
     if (batch.bags[b].offsets.empty()) continue;
     const Source source{items, group, negatives.bags[b]};
@@ -56,7 +58,7 @@ bool are_too_many(const Negatives& negatives, const Batch& batch,
     for (size_t row = 0; row < items.size(); ++row) {
       keys += keys_of(batch.bags[b], source(row)).count();
     }
-    if (keys > negatives.keys_max) return true;
+    if (keys > negatives.values_max) return true;
   }
   return false;
 }

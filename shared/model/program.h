@@ -153,8 +153,8 @@ struct Output {
 struct Negatives {
   uint32_t per_record = 0;  // 0: none
   uint64_t seed = 0;
-  // Most keys of a field in the rows of a batch. A batch with more gets fewer negatives.
-  uint64_t keys_max = uint64_t{1} << 28;
+  // Most keys or numbers of a field in the rows of a batch. A batch with more gets fewer negatives.
+  uint64_t values_max = uint64_t{1} << 28;
   // By column of the layout: whether it describes the item.
   std::vector<bool> floats, bags;
 

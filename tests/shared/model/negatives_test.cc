@@ -250,15 +250,16 @@ TEST_CASE("the seed and the batch decide the negatives, and in evaluations the e
   CHECK(items(true) != trained);
 }
 
-TEST_CASE("a batch whose rows would have too many keys gets fewer negatives", "[model]") {
+TEST_CASE("a batch whose rows would have too many values gets fewer negatives", "[model]") {
   const Batch batch = numbered_batch(30);  // 30 keys in the bag, about 30 for each row of negatives
   Negatives negatives = numbered_negatives(8);
-  negatives.keys_max = 130;
+  negatives.values_max = 180;
   Batch memory;
   const auto [rows, group] = rows_of(negatives, batch, true, memory);
   CHECK(group == 3);
-  CHECK(rows.bags[2].keys.size() <= 130);
-  negatives.keys_max = 10;
+  CHECK(rows.bags[2].keys.size() <= 180);
+  for (const FloatColumn& column : rows.floats) CHECK(column.values.size() <= 180);
+  negatives.values_max = 10;
   CHECK(rows_of(negatives, batch, true, memory).group == 1);
 }
 
