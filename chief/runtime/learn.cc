@@ -288,7 +288,18 @@ Result<void> add_model_fields(const Job& job, data::ReadPlan& plan) {
         plan.layout.floats.end())
       plan.layout.floats.push_back(input);
   }
-  plan.layout.bags = all.bags;
+  // A field without its last ops gives no keys. It is read as numbers.
+  const auto is_cut = [&](const std::string& name) {
+    const FieldSpec* const whole = job.data.find_field(name);
+    return whole != nullptr && std::ranges::any_of(whole->transform, is_open);
+  };
+  for (const BagInput& input : all.bags) {
+    const FieldSpec* const field = job.data.find_field(input.field);
+    const bool crosses_cut =
+        field != nullptr && is_cross(*field) &&
+        std::ranges::any_of(std::get<ops::Cross>(field->transform[0]).fields, is_cut);
+    if (!crosses_cut && !is_cut(input.field)) plan.layout.bags.push_back(input);
+  }
   plan.layout.tables = all.tables;
   plan.targets =
       data::make_read_plan(job, all, graph->output_widths(), job.data.source, {}, 0)->targets;

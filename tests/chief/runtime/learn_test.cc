@@ -77,6 +77,26 @@ TEST_CASE("a record that is bad in another field has no part in the statistics",
   CHECK(standardize_of(plan).mean.value() == Approx(42.0 / 9).epsilon(1e-12));
 }
 
+TEST_CASE("statistics of a field of keys are learned although bad records are skipped",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += str(i, ",", i % 3, i == 50 ? ",bad\n" : ",1\n");
+  dir.write("d.csv", text);
+  const RunPlan plan = learned(plan_of(
+      dir,
+      "data = { source = \"d.csv\", format = \"csv\", columns = [\"x\", \"z\", \"y\"], "
+      "bad_records = \"skip\", fields = { x = { type = \"int64\", transform = "
+      "[\"standardize\", { op = "
+      "\"bucketize\", boundaries = [0.0] }] }, z = { type = \"int64\", transform = "
+      "[\"identity\"] }, "
+      "both = { transform = [{ op = \"cross\", fields = [\"x\", \"z\"] }] }, y = {} } }\n"
+      "model = { layers = [{ name = \"out\", type = \"linear\", inputs = [\"x\", \"z\", "
+      "\"both\"] }], "
+      "outputs = [{ name = \"value\", input = \"out\", target = \"y\", loss = \"squared\" }] }\n"));
+  CHECK(standardize_of(plan).mean.value() == Approx((4950.0 - 50) / 99).epsilon(1e-12));
+}
+
 TEST_CASE("each op learns from its own input, and given statistics are not learned",
           "[chief][transform]") {
   const ScratchDir dir;
