@@ -193,6 +193,14 @@ void fill_in(const Statistics& statistics, OutputSpec& output) {
   if (output.scale.open) output.scale = {usable && deviation > 0 ? float(deviation) : 1.0F};
 }
 
+/// Returns the statistics of the targets of a record and its negatives.
+Statistics of_negatives(uint32_t per_record) {
+  Statistics statistics;
+  statistics.moments.add(1);
+  statistics.moments.add(0, per_record);
+  return statistics;
+}
+
 using FieldStatistics = std::vector<Statistics>;
 
 /// Adds the values of a batch, each with the weight of its record. Training leaves out records
@@ -345,6 +353,10 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   std::vector<OutputSpec*> outputs;
   for (OutputSpec& output : job.model.outputs) {
     if (!open.empty() || !learns(output)) continue;
+    if (job.data.negatives.given()) {  // all targets of the records are 1
+      fill_in(of_negatives(job.data.negatives.per_record), output);
+      continue;
+    }
     uint64_t width = 1;
     for (const int64_t d : number_shape(*job.data.find_field(output.target))) width *= uint64_t(d);
     plan->layout.floats.push_back({output.target, uint32_t(width)});
@@ -357,6 +369,7 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
     fields[i].weights = uint32_t(plan->layout.floats.size());
     plan->layout.floats.push_back({outputs[i]->weights, 1});
   }
+  if (fields.empty()) return {};
   if (plan->data.bad_records == BadRecords::kSkip) DP_TRY_VOID(add_model_fields(job, *plan));
   DP_TRY(FieldStatistics statistics, read_all(plan, ranges, fields));
   if (outputs.empty()) DP_TRY_VOID(refine(plan, ranges, fields, statistics));

@@ -97,6 +97,28 @@ TEST_CASE("statistics of a field of keys are learned although bad records are sk
   CHECK(standardize_of(plan).mean.value() == Approx((4950.0 - 50) / 99).epsilon(1e-12));
 }
 
+TEST_CASE("the offset with negatives is that of a record and its negatives", "[chief]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += str(i % 7, ",", i % 11, ",1\n");
+  dir.write("d.csv", text);
+  for (const bool named : {false, true}) {
+    for (const std::string loss : {"logistic", "hinge"}) {
+      const RunPlan plan = learned(plan_of(
+          dir,
+          "data = { source = \"d.csv\", format = \"csv\", columns = [\"u\", \"i\", \"y\"], fields "
+          "= { u = { type = \"string\" }, i = { type = \"string\" }, y = {} }, negatives = { "
+          "fields "
+          "= [\"i\"], per_record = 3 } }\nmodel = { preset = \"matrix_factorization\", inputs = "
+          "[\"u\", \"i\"], offset = \"auto\", loss = \"" +
+              loss + "\"" + (named ? ", target = \"y\"" : "") + " }\n"));
+      const OutputSpec& output = plan.job.model.outputs[0];
+      CHECK_FALSE(output.offset.open);
+      CHECK(output.offset.value == Approx(loss == "hinge" ? -1 : -std::log(3.0)));
+    }
+  }
+}
+
 TEST_CASE("each op learns from its own input, and given statistics are not learned",
           "[chief][transform]") {
   const ScratchDir dir;
