@@ -58,8 +58,8 @@ Result<ChosenJob> choose_job(std::span<const std::string> paths,
 /// Fills settings (format, columns, header, fields) that the user has not given from the first data
 /// file, then calls complete_job(). `sniffed` receives the findings. Classes of a label are those
 /// of an earlier run in the run folder, unless `fresh`. `origins`: where the job's keys come
-/// from, and so which of them are given; without it, those are given that do not have their default
-/// value.
+/// from, and so which of them are given; without it, a key counts as given if it differs from its
+/// default.
 Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh = false,
                                 const Origins* origins = nullptr);
 

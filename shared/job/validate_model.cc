@@ -221,7 +221,10 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
   }
   if (output.offset != Learned{0.0F} && !loss.has_offset) {
     return wrong(str("output `", output.name, "` has an offset, and its loss is ", output.loss),
-                 where + ".offset", "remove it; the same offset for all classes changes nothing",
+                 where + ".offset",
+                 loss.compares
+                     ? "remove it; the same offset for a record and its negatives changes nothing"
+                     : "remove it; the same offset for all classes changes nothing",
                  "DP-2107");
   }
   for (const auto& [key, name] :

@@ -50,7 +50,7 @@ Result<void> check_cross(const Job& job, const FieldSpec& field) {
   }
   return wrong(
       str("the field `", field.name, "` crosses `", *of_item, "` of the item with `", *other,
-          "`, and no record of the batch has its key for a negative"),
+          "`, and a negative would need a key that was not pulled"),
       kFieldsKey,
       "remove the cross from the inputs of the layers; an fm layer over both fields learns "
       "a factor for each pair");
@@ -65,11 +65,11 @@ Result<void> check_losses(const Job& job) {
     if (loss.compares && !given) return no_negatives(loss, where);
     if (!given) continue;
     if (loss.target != TargetType::kBinary) {
-      return wrong(
-          str("output `", output.name, "` has the loss ", loss.name, ", which has no negatives"),
-          where,
-          "with data.negatives, use \"bpr\", \"sampled_softmax\", \"logistic\" or "
-          "\"hinge\"");
+      return wrong(str("output `", output.name, "` has the loss ", loss.name,
+                       ", which data.negatives does not support"),
+                   where,
+                   "with data.negatives, use \"bpr\", \"sampled_softmax\", \"logistic\" or "
+                   "\"hinge\"");
     }
     const FieldSpec* const target = job.data.find_field(output.target);
     if (target == nullptr || target->shape.empty()) continue;

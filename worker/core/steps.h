@@ -36,7 +36,8 @@ class Steps {
 
   /// Sets the tables of the job's model and the largest number of batches in flight. `replicas` is
   /// the number of replicas in synchronous training, otherwise 0. In synchronous training, the
-  /// worker pulls for a batch after all earlier batches of its replica are applied everywhere.
+  /// worker computes a batch after all earlier batches of its replica are applied everywhere. It
+  /// pulls for it as soon as the batch before is pushed.
   void configure(std::vector<TableSpec> tables, uint32_t in_flight, uint32_t replicas,
                  BackupOrder order);
   const std::vector<TableSpec>& tables() const { return tables_; }

@@ -80,7 +80,7 @@ TEST_CASE("errors of negatives name the key and the field", "[job]") {
              "preset = \"deepfm\", loss = \"bpr\", inputs = [\"item\"]") ==
         "no layer reads the field `user`");
   CHECK(what(kItem, "", "preset = \"deepfm\", loss = \"squared\"") ==
-        "output `value` has the loss squared, which has no negatives");
+        "output `value` has the loss squared, which data.negatives does not support");
   CHECK(error_of("train.batch_size = 1000000\n" +
                  implicit_job("fields = [\"item\"], per_record = 20"))
             .what ==
@@ -106,10 +106,9 @@ TEST_CASE("a cross may have fields of the item or other fields, but not both", "
   completed(job("\"item\", \"genre\""));
   completed(job("\"item\", \"genre\"", ", \"both\""));
   completed(job("\"user\", \"age\""));
-  CHECK(
-      error_of(job("\"item\", \"age\"")).what ==
-      "the field `both` crosses `item` of the item with `age`, and no record of the batch has its "
-      "key for a negative");
+  CHECK(error_of(job("\"item\", \"age\"")).what ==
+        "the field `both` crosses `item` of the item with `age`, and a negative would need a key "
+        "that was not pulled");
   CHECK(error_of(job("\"user\", \"age\"", ", \"both\"")).what ==
         "the field `both` crosses `age`, which does not describe the item");
 }
