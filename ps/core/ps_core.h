@@ -58,9 +58,9 @@ class PsCore {
   /// Copies the next partitions of the checkpoint in progress.
   void continue_save(Effects& effects);
   /// Answers one pull that has waited for a synchronous step, of a worker for which `takes` returns
-  /// true: no message waits to be sent to it. Returns false if there is none.
-  /// The shell calls it until then, and carries out the effects after each call, so that the
-  /// answers of a step do not wait for one another.
+  /// true: no message waits to be sent to it. Returns false if there is none. The shell calls it
+  /// until then, and carries out the effects after each call, so that the answers of a step do not
+  /// wait for one another.
   bool answer_pull(int64_t now_ns, const std::function<bool(PeerKey)>& takes, Effects& effects);
   /// Reports that the image of one Store effect has been written. The core reuses the image's
   /// memory for the next copy.

@@ -38,7 +38,7 @@ struct ShardEntry {
   uint32_t batches_acked = 0;   // highest number of all leases since it was reopened
   uint32_t failures = 0;        // failed attempts in a row without progress
   uint32_t failed_batch = 0;    // batch of the newest failure
-  // Some partition may have begun it. Of a replica's shard: some step has one of its batches.
+  // A partition may have begun it. For the shard of a replica: a step has one of its batches.
   bool begun = false;
   uint64_t bytes_done = 0;
   std::optional<uint32_t> batches;  // known if a worker has read the end of the shard
