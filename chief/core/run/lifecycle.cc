@@ -296,6 +296,12 @@ void Lifecycle::after_save(Turn& turn, const std::string& error) {
     return next_epoch(turn);
   }
   if (!error.empty() && !checkpoints_.saved_since_stop()) {
+    if (stopping && !ownership_.whole()) {
+      turn.notice(NoticeLevel::kWarning,
+                  "there is no final checkpoint, because a ps is lost; the same command resumes "
+                  "from the newest checkpoint");
+      return end_unsaved(turn);
+    }
     return fail(turn, Error{ErrorCode::kIo,
                             str(history_.trained() || stopping
                                     ? "the final checkpoint"

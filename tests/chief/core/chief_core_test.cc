@@ -1,5 +1,6 @@
 #include "chief/core/run/chief_core.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -30,6 +31,22 @@ struct Training {
     return effects;
   }
 };
+
+TEST_CASE("a job that stops while a ps is lost ends without a checkpoint, and says why",
+          "[chief][core]") {
+  Training t(small_config(2));
+  t.core.on_process_ended(
+      t.now, {.role = wire::Role::kPs, .index = 0, .pid = ps_hello(0).pid}, t.effects);
+  t.core.request_stop(t.now, 15, t.effects);
+  CHECK(all_of<Finish>(t.tick(kSecond)).empty());
+  const auto notices = all_of<Notice>(t.tick(15 * kSecond));
+  CHECK(std::ranges::any_of(notices, [](const Notice& notice) {
+    return notice.text.find("because a ps is lost") != std::string::npos;
+  }));
+  const auto stops = sent<wire::Stop>(t.effects);
+  REQUIRE(stops.size() == 1);
+  CHECK(stops[0].second.code == 128 + 15);
+}
 
 TEST_CASE("near the end of an epoch each worker gets only its fair share of the free shards",
           "[chief][core]") {
