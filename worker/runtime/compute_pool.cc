@@ -119,13 +119,12 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
       const bool want_auc = prepared.batch.id.batch % 8 == 0;
       graph.train(prepared.batch, views, *scratch.workspace, threads, want_auc, computed.metrics);
     }
-    if (!in_place) scatter(tables, plan, starts_of<const float>(scratch.gradients), frames);
-    for (size_t i = 0; i < plan.messages.size(); ++i) {
-      if (!all_finite(frames[i].floats.get(), frames[i].bytes.size() / sizeof(float))) {
-        computed.not_finite = "a gradient is not finite";
-      }
-      computed.gradients.push_back(std::move(frames[i].bytes));
-    }
+    const bool finite =
+        in_place
+            ? all_finite(frames[0].floats.get(), frames[0].bytes.size() / sizeof(float))
+            : scatter(tables, plan, starts_of<const float>(scratch.gradients), frames);
+    if (!finite) computed.not_finite = "a gradient is not finite";
+    for (Frame& frame : frames) computed.gradients.push_back(std::move(frame.bytes));
     const std::string why = why_not_finite(graph, prepared.batch, views, computed);
     if (!why.empty()) computed.not_finite = why;
     return computed;

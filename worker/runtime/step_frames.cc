@@ -34,6 +34,18 @@ void for_each_copy(const std::vector<TableSpec>& tables, const std::vector<size_
       });
 }
 
+/// Copies floats and returns whether all are finite. Looks at each part while the cache has it.
+bool copy_finite(const float* from, uint64_t floats, float* to) {
+  constexpr uint64_t kPart = kDenseBlockFloats;
+  bool finite = true;
+  for (uint64_t done = 0; done < floats; done += kPart) {
+    const uint64_t part = std::min(floats - done, kPart);
+    std::memcpy(to + done, from + done, part * sizeof(float));
+    finite &= all_finite(to + done, part);
+  }
+  return finite;
+}
+
 }  // namespace
 
 Frame make_frame(uint64_t bytes) {
@@ -81,16 +93,17 @@ void gather(const std::vector<TableSpec>& tables, const PullPlan& plan,
   }
 }
 
-void scatter(const std::vector<TableSpec>& tables, const PullPlan& plan,
+bool scatter(const std::vector<TableSpec>& tables, const PullPlan& plan,
              std::span<const float* const> gradients, std::span<const Frame> frames) {
   const std::vector<size_t> first = first_variables(tables);
+  bool finite = true;
   for (size_t i = 0; i < plan.messages.size(); ++i) {
     for_each_copy(tables, first, plan, plan.messages[i],
                   [&](size_t v, uint64_t from, uint64_t at, uint64_t floats) {
-                    std::memcpy(frames[i].floats.get() + at, gradients[v] + from,
-                                floats * sizeof(float));
+                    finite &= copy_finite(gradients[v] + from, floats, frames[i].floats.get() + at);
                   });
   }
+  return finite;
 }
 
 bool all_finite(const float* values, size_t count) {

@@ -31,8 +31,9 @@ std::vector<uint64_t> variable_floats(const std::vector<TableSpec>& tables, cons
 void gather(const std::vector<TableSpec>& tables, const PullPlan& plan,
             std::span<const Bytes> values, std::span<float* const> variables);
 
-/// Copies the gradient of each variable to the frames of the plan's messages.
-void scatter(const std::vector<TableSpec>& tables, const PullPlan& plan,
+/// Copies the gradient of each variable to the frames of the plan's messages. Returns whether all
+/// gradients are finite.
+bool scatter(const std::vector<TableSpec>& tables, const PullPlan& plan,
              std::span<const float* const> gradients, std::span<const Frame> frames);
 
 /// Whether all values are finite.
