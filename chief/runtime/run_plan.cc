@@ -49,6 +49,20 @@ uint64_t share_ranges(const DataSpec& data, uint32_t shares) {
   return uint64_t{joined} * (every_stream_has_all ? 1 : shares);
 }
 
+/// Returns how many batches a shard of synchronous training has: from `least` to twice as many,
+/// with which the replicas need the fewest steps for an epoch of `batches`. They train a shard each
+/// at the same time, and a replica that finds no shard waits for the others. Each replica gets a
+/// shard if there are enough batches.
+uint64_t even_batches(uint64_t least, uint64_t batches, uint64_t replicas) {
+  const auto steps = [&](uint64_t of_shard) {
+    return divide_up(batches, of_shard * replicas) * of_shard;
+  };
+  uint64_t best = least;
+  for (uint64_t b = least + 1; b <= 2 * least && divide_up(batches, b) >= replicas; ++b)
+    if (steps(b) < steps(best)) best = b;
+  return best;
+}
+
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
   plan::PlanHash hash;
   for (const plan::FileInfo& file : files)
@@ -87,8 +101,10 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
     return saturating_multiply(saturating_multiply(record, job.train.part_records()), count);
   };
   const uint64_t wanted = job.data.program.empty() ? kShardsWanted : kProgramShardsWanted;
-  const uint64_t shard =
+  uint64_t shard =
       std::clamp(total / wanted, batches(kBatchesPerShardMin), batches(kBatchesPerShardMax));
+  if (const uint64_t replicas = job.train.replicas.value_or(1); replicas > 1 && batches(1) > 0)
+    shard = batches(even_batches(shard / batches(1), divide_up(total, batches(1)), replicas));
   // The last range of each file may be short.
   const uint64_t whole = files.size() < plan::kRangesMax ? plan::kRangesMax - files.size() : 1;
   return std::max<uint64_t>({shard / joined, std::min(divide_up(total, whole), kLargeRangeMax), 1});

@@ -204,5 +204,28 @@ TEST_CASE("shards of very large files are longer, so that their number stays lim
   CHECK(too_small.error().where == "data.shard_records");
 }
 
+TEST_CASE("in synchronous training the replicas need as few steps as their batches allow",
+          "[chief]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 600; ++i) text += "1,23456\n";  // 60 batches of 10 records
+  dir.write("rows.csv", text);
+  const auto batches_of = [&](const std::string& train) {
+    const RunPlan plan =
+        plan_of(dir,
+                "data = { source = \"rows.csv\", format = \"csv\", columns = [\"x\", \"y\"], "
+                "header = false, fields = { x = {}, y = {} } }\n"
+                "model = { preset = \"linear_regression\", target = \"y\" }\n"
+                "train = { batch_size = 10, " +
+                    train + " }\n");
+    return plan.shard_bytes / 80;
+  };
+  CHECK(batches_of("mode = \"async\"") == 4);
+  CHECK(batches_of("mode = \"sync\", replicas = 1") == 4);
+  CHECK(batches_of("mode = \"sync\", replicas = 2") == 5);   // 6 shards each, and not 8 and 7
+  CHECK(batches_of("mode = \"sync\", replicas = 15") == 4);  // one shard each
+  CHECK(batches_of("mode = \"sync\", replicas = 11") == 4);  // with 6 one would have none
+}
+
 }  // namespace
 }  // namespace downpour::chief
