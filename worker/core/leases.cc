@@ -66,10 +66,15 @@ Leases::Shard* Leases::find_read(uint64_t shard_read) {
   return nullptr;
 }
 
-bool Leases::is_first(const Shard& shard) const {
-  return !any_trained([&](const Shard& other) {
-    return other.lease.replica == shard.lease.replica && other.lease.shard < shard.lease.shard;
-  });
+const Leases::Shard* Leases::before(const Shard& shard) const {
+  const Shard* found = nullptr;
+  for (const std::unique_ptr<Shard>& other : shards_) {
+    const wire::Lease& lease = other->lease;
+    if (lease.purpose != wire::Purpose::kTrain || lease.replica != shard.lease.replica) continue;
+    if (!(lease.shard < shard.lease.shard)) continue;
+    if (found == nullptr || found->lease.shard < lease.shard) found = other.get();
+  }
+  return found;
 }
 
 void Leases::begin(int64_t now_ns, const wire::Lease& lease, WorkerEffects& fx) {

@@ -58,7 +58,10 @@ class Leases {
   Shard* find_read(uint64_t shard_read);
   /// For a shard that is leased for training: returns whether this worker holds no earlier shard of
   /// the same replica. A replica takes its shards in ascending order.
-  bool is_first(const Shard& shard) const;
+  bool is_first(const Shard& shard) const { return before(shard) == nullptr; }
+  /// Returns the shard that this worker holds and that comes before this one in its replica, or
+  /// null.
+  const Shard* before(const Shard& shard) const;
   /// Returns whether wanted(shard) holds for some shard that is leased for training.
   template <typename Wanted>
   bool any_trained(Wanted&& wanted) const {

@@ -275,16 +275,23 @@ void Steps::send_pull_if_needed(int64_t now_ns, Slot& slot, size_t index, Worker
   if (!part.done) send_pull(now_ns, slot, index, fx);
 }
 
-/// Returns the batch before a held batch in the shard if it has been pushed and waits for its step:
-/// then the held batch may be pulled ahead. Otherwise null.
+/// Returns the batch of the replica before a held batch if it has been pushed and waits for its
+/// step: then the held batch may be pulled ahead. Otherwise null. It is in the same shard, or the
+/// last one of the shard before.
 const Slot* Steps::pushed_before(int64_t now_ns, const Slot& slot) const {
   if (!synchronous() || !slot.pulls.empty() || now_ns < slot.pull_at_ns) return nullptr;
   if (groups_of(tables_).size() < 2 && order_.enabled()) return nullptr;
   const Leases::Shard* const shard = leases_.find(slot.lease);
-  if (shard == nullptr || shard->done + 1 != slot.batch_id.batch || !leases_.is_first(*shard))
-    return nullptr;
+  if (shard == nullptr) return nullptr;
+  const Leases::Shard* const earlier = leases_.before(*shard);
+  const bool follows = earlier == nullptr ? shard->done + 1 == slot.batch_id.batch
+                                          : shard->done == slot.batch_id.batch && earlier->end &&
+                                                earlier->done + 1 == earlier->end->counts.batches &&
+                                                leases_.before(*earlier) == nullptr;
+  if (!follows) return nullptr;
+  const Leases::Shard& of = earlier == nullptr ? *shard : *earlier;
   const auto before = std::ranges::find_if(slots_, [&](const auto& other) {
-    return same_work(other->lease, slot.lease) && other->batch_id.batch == shard->done &&
+    return same_work(other->lease, of.lease) && other->batch_id.batch == of.done &&
            other->state == Slot::State::kPushing;
   });
   return before == slots_.end() ? nullptr : before->get();

@@ -174,6 +174,61 @@ TEST_CASE("a shard waits for an earlier shard of its replica", "[worker]") {
   CHECK(take(h, 0, {1, 2}).size() == 2);
 }
 
+// A replica with two shards, the first of which has one batch. That batch is pushed.
+struct TwoShards : SyncHarness {
+  TwoShards() : SyncHarness(0) {
+    next = lease;
+    next.shard.shard = lease.shard.shard + 2;
+    REQUIRE(sends_of<wire::LeaseRequest>().size() == 1);
+    from(kChief, wire::LeaseGrant{{next}, 0},
+         sends_of<wire::LeaseRequest>()[0].message.envelope.request);
+    REQUIRE(fx.reads.size() == 1);
+    next_read = fx.reads[0].shard_read;
+    pushes = push_at(*this, 0, 6);
+    REQUIRE(pushes.size() == 2);
+  }
+  void end(uint32_t batches) {
+    fx.clear();
+    core.on_shard_end(now_ns, {.shard_read = shard_read, .counts = {.batches = batches}}, fx);
+  }
+  std::vector<WorkerEffects::Send> take_next() {
+    std::swap(lease, next);
+    std::swap(shard_read, next_read);
+    auto pulls = take(*this, 0, {1, 2, 3, 4, 5, 6, 7, 8});
+    std::swap(lease, next);
+    std::swap(shard_read, next_read);
+    return pulls;
+  }
+  wire::Lease next;
+  uint64_t next_read = 0;
+  std::vector<WorkerEffects::Send> pushes;
+};
+
+TEST_CASE("the first batch of a shard is pulled ahead after the last one of the shard before it",
+          "[worker]") {
+  TwoShards h;
+  h.end(1);
+  const auto ahead = h.take_next();
+  REQUIRE(ahead.size() == 2);
+  for (const auto& pull : ahead) CHECK(step_in(pull) == 8);
+  answer_pulls_at(h, ahead, 7);
+  for (const auto& push : h.pushes) h.applied(push);
+  CHECK(h.fx.computes.empty());  // the shard before has not ended everywhere
+  const auto markers = h.sends_of<wire::Push>();
+  REQUIRE(markers.size() == 2);
+  for (const auto& marker : markers) h.applied(marker);
+  REQUIRE(h.fx.computes.size() == 1);
+  CHECK(h.fx.computes[0].step == 8);
+}
+
+TEST_CASE("a shard is not pulled ahead while the shard before it may have more batches",
+          "[worker]") {
+  TwoShards h;
+  SECTION("its end is not known") {}
+  SECTION("another batch follows") { h.end(2); }
+  CHECK(h.take_next().empty());
+}
+
 TEST_CASE("a worker requests two shards of every replica, and takes two batches of each at most",
           "[worker]") {
   SyncHarness h(0);  // of two replicas
