@@ -98,8 +98,11 @@ Result<int> run(const Flags& flags) {
       .sharding = data::sharding_text(job.data, plan.train_files, job.train.replicas)};
   info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
-  info.cluster = str("listens at ", endpoint, " and waits for ", job.cluster.ps, " ps and ",
-                     std::max(1U, job.cluster.workers), " workers",
+  const uint32_t workers = std::max(1U, job.cluster.workers);
+  const std::string members = job.cluster.ps_in_workers
+                                  ? str(workers, " workers, each with a ps")
+                                  : str(job.cluster.ps, " ps and ", workers, " workers");
+  info.cluster = str("listens at ", endpoint, " and waits for ", members,
                      keyring == nullptr ? "" : str(", with --keys ", keyring->folder()));
   if (flags.keys.insecure) notes.emplace_back(transport::kInsecureNote);
   for (const std::string& note : notes)

@@ -3,8 +3,11 @@
 #include "ps/program.h"
 
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ps/runtime/ps_node.h"
@@ -29,111 +32,139 @@ struct Core {
   std::thread thread;
 };
 
-struct Flags {
-  std::string chief;
-  std::string bind = "tcp://127.0.0.1:*";
-  std::string advertise_host;
-  uint32_t index = UINT32_MAX;
-  uint32_t threads = 1;
-  int64_t connect_s = 10;
-  transport::KeyFlags keys;
-  bool local = false;
-  uint32_t cpu_parts = 1;
-};
+class Cores final : public PsProcess {
+ public:
+  explicit Cores(std::string chief) : chief_(std::move(chief)) {}
 
-Result<int> run(const Flags& flags) {
-  ps::PsOptions options;
-  DP_TRY(options.chief, transport::normalize_endpoint(flags.chief));
-  DP_TRY(const std::shared_ptr<transport::Keyring> keyring,
-         transport::member_keyring(flags.keys, wire::Role::kPs, flags.index,
-                                   flags.connect_s * kSecond, options.chief));
-  DP_TRY(options.endpoint,
-         transport::normalize_bind_endpoint(flags.bind, flags.keys.insecure || keyring != nullptr));
-  options.advertise_host = flags.advertise_host;
-  options.index = flags.index;
-  options.cores = flags.threads;
-  options.connect_timeout_ns = flags.connect_s * kSecond;
-  options.local = flags.local;
-  options.notice = [](const std::string& text) {
-    std::fprintf(stderr, "note: %s\n", printable(text).c_str());
-  };
-  transport::tune_malloc_for_frames();
-  raise_descriptor_limit();
-  prefer_throughput();
-  keep_to_part(flags.index, flags.cpu_parts);
-  const PosixClock clock;
-  PosixStorage storage;
-  const std::string base = options.endpoint;
-  options.incarnation = Incarnation{random_id()};
-  std::vector<Core> cores(flags.threads);
-  for (uint32_t t = 0; t < flags.threads; ++t) {
-    options.thread = t;
-    if (t > 0 && base.starts_with("ipc://")) options.endpoint = str(base, "-", t);
-    cores[t].transport = transport::make_zmq_transport({.keyring = keyring});
-    cores[t].node = std::make_unique<ps::PsNode>(*cores[t].transport, storage, options);
-    DP_TRY_VOID(cores[t].node->start(clock.now_ns()));
+  /// Binds the endpoint of the next core.
+  Result<void> add(const PsOptions& options, const std::shared_ptr<transport::Keyring>& keyring) {
+    Core& core = cores_.emplace_back();
+    core.transport = transport::make_zmq_transport({.keyring = keyring});
+    core.node = std::make_unique<ps::PsNode>(*core.transport, storage_, options);
+    return core.node->start(clock_.now_ns());
   }
-  // The first signal is reported to the chief; the second ends the process at once.
-  const SignalWatcher signals([&cores](int signal) {
-    for (const Core& core : cores) {
+
+  void run(const std::function<void(int code)>& on_failed) {
+    for (Core& core : cores_) {
+      core.thread = std::thread([this, &core, on_failed] {
+        transport::Reactor reactor(*core.transport, clock_);
+        reactor.add(*core.node);
+        reactor.run();
+        const int code = core.node->exit_code();
+        core.transport->shutdown(code == 0 ? 2 * kSecond : 0);
+        if (code != 0 && on_failed) on_failed(code);
+      });
+    }
+  }
+
+  void leave(int signal) override {
+    for (const Core& core : cores_) {
       core.node->leave(signal);
       core.transport->wake();
     }
-  });
-  for (Core& core : cores) {
-    core.thread = std::thread([&core, &clock] {
-      transport::Reactor reactor(*core.transport, clock);
-      reactor.add(*core.node);
-      reactor.run();
-      core.transport->shutdown(core.node->exit_code() == 0 ? 2 * kSecond : 0);
-    });
   }
-  int code = 0;
-  for (Core& core : cores) {
-    core.thread.join();
-    if (code != 0 || core.node->exit_code() == 0) continue;
-    code = core.node->exit_code();
-    report_end(code, core.node->exit_reason(), flags.chief);
+
+  int join() override {
+    int code = 0;
+    for (Core& core : cores_) {
+      core.thread.join();
+      if (code != 0 || core.node->exit_code() == 0) continue;
+      code = core.node->exit_code();
+      report_end(code, core.node->exit_reason(), chief_);
+    }
+    return code;
   }
-  return code;
+
+ private:
+  const PosixClock clock_;
+  PosixStorage storage_;
+  std::string chief_;
+  std::vector<Core> cores_;  // does not change once run() was called
+};
+
+struct Flags {
+  PsProcessOptions process;
+  uint32_t cpu_parts = 1;
+};
+
+Result<int> run(Flags flags) {
+  transport::tune_malloc_for_frames();
+  raise_descriptor_limit();
+  prefer_throughput();
+  keep_to_part(flags.process.index, flags.cpu_parts);
+  flags.process.incarnation = Incarnation{random_id()};
+  DP_TRY(const auto ps, start_ps(flags.process));
+  // The first signal is reported to the chief; the second ends the process at once.
+  const SignalWatcher signals([&ps](int signal) { ps->leave(signal); });
+  return ps->join();
 }
 
 }  // namespace
 
+Result<std::unique_ptr<PsProcess>> start_ps(const PsProcessOptions& given) {
+  const transport::KeyFlags keys{.keys = given.keys, .insecure = given.insecure};
+  PsOptions options{.advertise_host = given.advertise_host,
+                    .index = given.index,
+                    .cores = given.threads,
+                    .incarnation = given.incarnation,
+                    .connect_timeout_ns = given.connect_s * kSecond,
+                    .notice =
+                        [](const std::string& text) {
+                          std::fprintf(stderr, "note: %s\n", printable(text).c_str());
+                        },
+                    .in_worker = given.in_worker,
+                    .local = given.local};
+  DP_TRY(options.chief, transport::normalize_endpoint(given.chief));
+  DP_TRY(const std::shared_ptr<transport::Keyring> keyring,
+         transport::member_keyring(keys, wire::Role::kPs, given.index, options.connect_timeout_ns,
+                                   options.chief));
+  DP_TRY(const std::string bind,
+         transport::normalize_bind_endpoint(given.bind, given.insecure || keyring != nullptr));
+  auto cores = std::make_unique<Cores>(given.chief);
+  for (uint32_t t = 0; t < given.threads; ++t) {
+    options.thread = t;
+    options.endpoint = t > 0 && bind.starts_with("ipc://") ? str(bind, "-", t) : bind;
+    DP_TRY_VOID(cores->add(options, keyring));
+  }
+  cores->run(given.on_failed);
+  return std::unique_ptr<PsProcess>(std::move(cores));
+}
+
 int run_program(int argc, char** argv) {
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
   Flags flags;
+  PsProcessOptions& options = flags.process;
   const auto ended = parse_flags(
       {.purpose = "Runs a parameter server: stores hash-partitioned variables, answers pulls and "
                   "applies pushes. Exits when the job ends.",
        .examples = "Example:\n  downpour-ps --chief 10.0.0.1:7000 --keys keys --bind "
                    "'tcp://0.0.0.0:*' --advertise 10.0.0.2"},
-      {chief_flag(flags.chief),
+      {chief_flag(options.chief),
        cluster_flag(
-           "--bind", &flags.bind,
+           "--bind", &options.bind,
            "Address at which the ps accepts workers; * chooses a free port, and each thread "
            "has its own port"),
        cluster_flag(
-           "--advertise", &flags.advertise_host,
+           "--advertise", &options.advertise_host,
            "Host name or address that workers use for this ps, needed if --bind is 0.0.0.0"),
        {.name = "--index",
-        .target = &flags.index,
+        .target = &options.index,
         .help = "Index of this ps; default: assigned by the chief",
         .group = "Cluster",
         .default_shown = false},
-       connect_timeout_flag(flags.connect_s),
-       keys_flag(flags.keys.keys),
-       insecure_flag(flags.keys.insecure),
-       local_flag(flags.local),
+       connect_timeout_flag(options.connect_s),
+       keys_flag(options.keys),
+       insecure_flag(options.insecure),
+       local_flag(options.local),
        cpu_parts_flag(flags.cpu_parts),
        {.name = "--threads",
-        .target = &flags.threads,
+        .target = &options.threads,
         .help = "Number of ps cores: threads that each own some of the partitions",
         .group = "Resources",
         .range = {{1, 256}}}},
       argc, argv);
   if (ended) return *ended;
-  const auto status = run(flags);
+  const auto status = run(std::move(flags));
   return status ? *status : report_error(status.error());
 }
 

@@ -64,7 +64,9 @@ int height_of(std::string_view path) {
 bool is_justified(std::string_view folder, std::string_view included) {
   // A job contains OptimizerSpec and InitSpec as the model and the ps use them. Both are structs
   // without behaviour.
-  return folder == "shared/job" && included == "shared/tensor/variables.h";
+  if (folder == "shared/job" && included == "shared/tensor/variables.h") return true;
+  // main() of the worker passes it the ps of --with-ps.
+  return folder == "worker" && included == "ps/program.h";
 }
 
 // The folders of shared/data, from bytes to batches: each may include itself and those before it.

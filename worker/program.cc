@@ -2,7 +2,12 @@
 // needs only the chief's address and receives everything else from the chief.
 #include "worker/program.h"
 
+#include <chrono>
 #include <cstdio>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include "shared/base/error_text.h"
@@ -24,20 +29,25 @@ namespace {
 struct Flags {
   worker::WorkerOptions worker;
   bool reads_for_others = false;  // --role input
+  bool with_ps = false;
+  uint32_t ps_threads = 1;
+  int64_t connect_s = 10;
   std::string bind = "tcp://127.0.0.1:*";
   std::string advertise_host;
   transport::KeyFlags keys;
   uint32_t cpu_parts = 1;
 };
 
-// The first signal is reported to the chief; the second ends the process at once.
+/// Runs a node that was started. The first signal is reported to the chief; the second ends the
+/// process at once. `ps`: the ps of this process; null: none.
 template <typename Node>
-Result<int> run_node(transport::Transport& transport, Node& node, const std::string& chief) {
+int run_node(transport::Transport& transport, Node& node, const std::string& chief,
+             PsProcess* ps = nullptr) {
   const PosixClock clock;
-  DP_TRY_VOID(node.start(clock.now_ns()));
   const SignalWatcher signals([&](int signal) {
     node.leave(signal);
     transport.wake();
+    if (ps != nullptr) ps->leave(signal);
   });
   transport::Reactor reactor(transport, clock);
   reactor.add(node);
@@ -50,14 +60,35 @@ void tell_threads(const char* role, uint32_t threads, const char* kind) {
   std::fprintf(stderr, "%s: %u %s thread%s\n", role, threads, kind, threads == 1 ? "" : "s");
 }
 
-Result<int> run_worker(worker::WorkerOptions options) {
+/// Ends the process with `code` in 2 s, unless it has ended by then.
+void end_soon(int code) {
+  std::thread([code] {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    ::_exit(code);
+  }).detach();
+}
+
+/// Runs a worker, and a ps if `ps_options` is given. If one of them fails, the other ends, too.
+Result<int> run_worker(worker::WorkerOptions options, std::optional<PsProcessOptions> ps_options,
+                       StartPs start_ps) {
   auto transport = transport::make_zmq_transport({.keyring = options.keyring});
   options.say = [](const std::string& line) {
     std::fprintf(stderr, "worker: %s\n", printable(line).c_str());
   };
+  if (ps_options) options.own_ps = ps_options->incarnation;
   worker::WorkerNode node(*transport, options);
+  DP_TRY_VOID(node.start(PosixClock().now_ns()));
+  std::unique_ptr<PsProcess> ps;
+  if (ps_options) {
+    ps_options->on_failed = end_soon;
+    DP_TRY(ps, start_ps(*ps_options));
+  }
   tell_threads("worker", options.threads, "compute");
-  return run_node(*transport, node, options.chief);
+  const int code = run_node(*transport, node, options.chief, ps.get());
+  if (ps == nullptr) return code;
+  if (code != 0) end_soon(code);
+  const int ps_code = ps->join();
+  return code != 0 ? code : ps_code;
 }
 
 Result<int> run_input(const Flags& flags) {
@@ -73,11 +104,35 @@ Result<int> run_input(const Flags& flags) {
                                       .local = flags.worker.local,
                                       .allow_exec = flags.worker.allow_exec,
                                       .connect_timeout_ns = flags.worker.connect_timeout_ns});
+  DP_TRY_VOID(node.start(PosixClock().now_ns()));
   tell_threads("input", flags.worker.threads, "reading");
   return run_node(*transport, node, flags.worker.chief);
 }
 
-Result<int> run(Flags flags) {
+/// Returns the options of the ps of --with-ps. It joins the job as a ps with the worker's index.
+PsProcessOptions own_ps(const Flags& flags) {
+  return {.chief = flags.worker.chief,
+          .bind = flags.bind,
+          .advertise_host = flags.advertise_host,
+          .index = flags.worker.index,
+          .threads = flags.ps_threads,
+          .connect_s = flags.connect_s,
+          .keys = flags.keys.keys,
+          .insecure = flags.keys.insecure,
+          .local = flags.worker.local,
+          .incarnation = Incarnation{random_id()},
+          .in_worker = true};
+}
+
+Result<int> run(Flags flags, StartPs start_ps) {
+  std::optional<PsProcessOptions> ps;
+  if (flags.with_ps) {
+    if (flags.reads_for_others) {
+      return Error{ErrorCode::kUsage, "an input process has no ps", "--with-ps",
+                   "leave it out, or set --role worker"};
+    }
+    ps = own_ps(flags);
+  }
   DP_TRY(flags.worker.chief, transport::normalize_endpoint(flags.worker.chief));
   const wire::Role role = flags.reads_for_others ? wire::Role::kInput : wire::Role::kWorker;
   DP_TRY(flags.worker.keyring,
@@ -88,24 +143,26 @@ Result<int> run(Flags flags) {
   raise_descriptor_limit();
   prefer_throughput();
   keep_to_part(flags.worker.index, flags.cpu_parts);
-  return flags.reads_for_others ? run_input(flags) : run_worker(flags.worker);
+  if (flags.reads_for_others) return run_input(flags);
+  return run_worker(flags.worker, std::move(ps), start_ps);
 }
 
 }  // namespace
 
-int run_program(int argc, char** argv) {
+int run_program(int argc, char** argv, StartPs start_ps) {
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
   Flags flags;
   worker::WorkerOptions& options = flags.worker;
   options.threads = 0;
   std::string role = "worker";
-  int64_t connect_s = 10;
   const auto ended = parse_flags(
       {.purpose =
            "Runs a worker: leases data shards from the chief, computes gradients, and pushes "
            "them to the ps. Exits when the job ends.",
        .examples = "Examples:\n"
                    "  downpour-worker --chief 10.0.0.1:7000 --keys keys --threads 4\n"
+                   "  downpour-worker --with-ps --chief 10.0.0.1:7000 --keys keys --bind "
+                   "'tcp://0.0.0.0:*' --advertise 10.0.0.2\n"
                    "  downpour-worker --role input --chief 10.0.0.1:7000 --keys keys --bind "
                    "'tcp://0.0.0.0:*' --advertise 10.0.0.3"},
       {chief_flag(options.chief),
@@ -115,18 +172,22 @@ int run_program(int argc, char** argv) {
                 "training",
         .group = "Cluster",
         .allowed = {"worker", "input"}},
+       cluster_flag("--with-ps", &flags.with_ps,
+                    "Also run a ps in this process, as for a job with cluster.ps = "
+                    "\"in_workers\". If the process dies, both are lost"),
        {.name = "--index",
         .target = &options.index,
         .help = "Index of this process; default: assigned by the chief",
         .group = "Cluster",
         .default_shown = false},
-       connect_timeout_flag(connect_s),
+       connect_timeout_flag(flags.connect_s),
        cluster_flag("--bind", &flags.bind,
-                    "input: address at which the process accepts workers; * chooses a free port"),
+                    "input and --with-ps: address at which the process accepts workers; * chooses "
+                    "a free port"),
        cluster_flag(
            "--advertise", &flags.advertise_host,
-           "input: host name or address that workers use for this process, needed if --bind "
-           "is 0.0.0.0"),
+           "input and --with-ps: host name or address that workers use for this process, needed if "
+           "--bind is 0.0.0.0"),
        keys_flag(flags.keys.keys),
        insecure_flag(flags.keys.insecure),
        local_flag(options.local),
@@ -135,6 +196,11 @@ int run_program(int argc, char** argv) {
            "--threads", &options.threads,
            "Number of compute threads; input: of reading threads (0: all cores that affinity "
            "and cgroup allow)"),
+       {.name = "--ps-threads",
+        .target = &flags.ps_threads,
+        .help = "--with-ps: number of ps cores",
+        .group = "Resources",
+        .range = {{1, 256}}},
        resource_flag("--readers", &options.reader_threads,
                      "Number of reading threads of a worker (0: the value in the job, or tuned at "
                      "runtime if the job has none)"),
@@ -142,9 +208,9 @@ int run_program(int argc, char** argv) {
                      "Allow this process to start the programs that the job uses to read data")},
       argc, argv);
   if (ended) return *ended;
-  options.connect_timeout_ns = connect_s * kSecond;
+  options.connect_timeout_ns = flags.connect_s * kSecond;
   flags.reads_for_others = role == "input";
-  const auto status = run(std::move(flags));
+  const auto status = run(std::move(flags), start_ps);
   return status ? *status : report_error(status.error());
 }
 

@@ -64,6 +64,10 @@ Result<void> PsNode::start(int64_t now_ns) {
   DP_TRY(data_, transport_.bind(options_.endpoint));
   DP_TRY(auto endpoint,
          transport::advertised_endpoint(transport_.endpoint(data_), options_.advertise_host));
+  if (options_.in_worker) {
+    DP_TRY(own_worker_,
+           transport_.bind(transport::thread_endpoint(options_.incarnation, options_.thread)));
+  }
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
   handshake_.emplace(wire::Hello{.role = wire::Role::kPs,

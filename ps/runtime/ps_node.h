@@ -33,7 +33,8 @@ struct PsOptions {
   uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
   bool touch_pages = true;  // another thread touches new pages of the tables first
   std::function<void(const std::string&)> notice;  // reports a line to the user; may be empty
-  bool local = false;  // started by `downpour train`: a signal stops the job, not only this ps
+  bool in_worker = false;  // also listens at thread_endpoint(), for the worker of this process
+  bool local = false;      // started by `downpour train`: a signal stops the job, not only this ps
   ProcessInfo process = this_process();
   PsLimits limits;
 };
@@ -46,7 +47,9 @@ class PsNode final : public transport::MemberNode {
 
   /// Error if the endpoint cannot be bound, or if the chief's address is not valid.
   Result<void> start(int64_t now_ns);
-  bool owns(transport::PortId port) const override { return port == data_ || port == control_; }
+  bool owns(transport::PortId port) const override {
+    return port == data_ || port == control_ || (options_.in_worker && port == own_worker_);
+  }
   void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
                   wire::Message&& message) override;
   void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer,
@@ -70,6 +73,7 @@ class PsNode final : public transport::MemberNode {
   Storage& storage_;
   PsOptions options_;
   transport::PortId data_{};
+  transport::PortId own_worker_{};  // for the worker of this process, if there is one
   transport::PortId control_{};
   transport::PeerId chief_{};
   std::vector<TableSpec> tables_;

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Literal, Mapping
 
 from . import _library as c
 from ._model import Model
@@ -40,7 +40,7 @@ def train(
     job: str | os.PathLike | None = None,
     *,
     data: Any = None,
-    ps: int | None = None,
+    ps: int | Literal["in_workers"] | None = None,
     workers: int | None = None,
     run_dir: str | os.PathLike | None = None,
     fresh: bool = False,
@@ -58,7 +58,7 @@ def train(
         data: path of a data file, or a list of paths. A pandas DataFrame or PyArrow table is written to a file beside
             the run folder, RUN_DIR.data.csv (.jsonl if texts have line breaks or are numbers), which is removed when
             the run is complete. None: the job names its data.
-        ps: parameter-server processes; None: those of the job, or 1.
+        ps: parameter-server processes; None: those of the job, or 1. "in_workers": each worker process also runs one.
         workers: worker processes; None: those of the job, or 1. With one of each, everything runs in one process.
             0: one process with a worker for each replica.
         run_dir: run folder; None: that of the job.

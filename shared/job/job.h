@@ -431,6 +431,7 @@ struct EvalSpec {
 
 struct ClusterSpec {
   uint32_t ps = 1;
+  bool ps_in_workers = false;  // each worker process also runs a ps; then `ps` is their number
   uint32_t workers = 1;
   uint32_t input_workers = 0;  // number of input processes
   // Between local processes: "ipc" or "tcp". A one-process run always uses inproc.

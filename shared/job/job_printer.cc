@@ -76,6 +76,10 @@ class Printer {
                        const char* zero = nullptr) {
     if (value) add(name, zero != nullptr && *value == 0 ? toml_quoted(zero) : str(*value));
   }
+  template <std::unsigned_integral T>
+  void count_or(const char* name, T value, double /*max*/, const char* zero) {
+    add(name, value == 0 ? toml_quoted(zero) : str(value));
+  }
   void reals(const char* name, const std::vector<double>& value) {
     if (!value.empty()) add(name, list_text(value, [](double real) { return real_text(real); }));
   }

@@ -392,7 +392,12 @@ void visit_eval(V& v, T& t) {
 
 template <typename V, typename T>
 void visit_cluster(V& v, T& t) {
-  v.number("ps", t.ps, 1, 1024);
+  uint32_t ps = t.ps_in_workers ? 0 : t.ps;
+  v.count_or("ps", ps, 1024, "in_workers");
+  if constexpr (V::kReads) {
+    t.ps_in_workers = ps == 0;
+    if (ps > 0) t.ps = ps;
+  }
   v.number("workers", t.workers, 0, 10000);
   v.number("input_workers", t.input_workers, 0, 4096);
   v.choice("transport", t.transport, {"ipc", "tcp"}, {"rdma"});
@@ -444,6 +449,7 @@ void visit_job(V& v, T& t) {
   if constexpr (V::kReads) {
     if (traits_of(t.train.mode).has_replicas && !t.train.replicas)
       t.train.replicas = std::min(t.cluster.workers, kReplicasMax);
+    if (t.cluster.ps_in_workers) t.cluster.ps = std::max(t.cluster.workers, 1U);
   }
 }
 

@@ -101,6 +101,15 @@ Result<void> check_top(const Job& job) {
                  "cluster.ps", "use fewer ps, or start a new run with more `partitions`");
   }
   const ClusterSpec& cluster = job.cluster;
+  if (cluster.ps_in_workers && job.model.is_custom()) {
+    return wrong("`model.variables` has no workers that a ps could run in", "cluster.ps",
+                 "set the number of ps, for example cluster.ps = 2");
+  }
+  if (cluster.ps_in_workers && job.train.backups > 0) {
+    return wrong(
+        "the batch of a slow worker can be left out, but not the variables of a ps that runs in it",
+        "train.backups", "set it to 0, or set cluster.ps to a number");
+  }
   if (cluster.workers == 0 && !job.model.is_custom() &&
       (cluster.ps > 1 || cluster.input_workers > 0)) {
     return wrong("`workers = 0` trains in one process, which has one ps and no input processes",

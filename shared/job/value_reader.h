@@ -161,17 +161,25 @@ class ValueReader : protected TableReader {
   /// `zero`: how 0 is written; null: as a number.
   void optional_number(const char* name, std::optional<uint64_t>& value, double max,
                        const char* zero = nullptr) {
-    uint64_t read = 0;
+    constexpr uint64_t kNone = UINT64_MAX;
+    uint64_t read = kNone;
+    if (zero != nullptr) {
+      count_or(name, read, max, zero);
+    } else {
+      number(name, read, 0, max);
+    }
+    if (read != kNone) value = read;
+  }
+
+  /// Reads a count from 1 to `max`, or `zero`, which is how 0 is written.
+  template <std::unsigned_integral T>
+  void count_or(const char* name, T& value, double max, const char* zero) {
     const TomlNode* node = take(name);
     if (node == nullptr) return;
-    const bool word = zero != nullptr && loosened(*node).kind == Kind::kString;
-    if (word && node->text == zero) {
-      value = 0;
-    } else if (word) {
-      bad_value(*node, name, toml_quoted(node->text), str("a number, or \"", zero, "\""));
-    } else if (read_number(*node, name, read, zero == nullptr ? 0 : 1, max)) {
-      value = read;
-    }
+    if (loosened(*node).kind != Kind::kString) return (void)read_number(*node, name, value, 1, max);
+    if (node->text != zero)
+      return bad_value(*node, name, toml_quoted(node->text), str("a number, or \"", zero, "\""));
+    value = 0;
   }
 
   /// Returns the list, or nothing if the job has none or, after an error, if it is not a list.

@@ -58,6 +58,10 @@ Result<std::string> advertised_endpoint(const std::string& bound, const std::str
   return str("tcp://", v6 ? "[" : "", bare, v6 ? "]" : "", bound.substr(bound.rfind(':')));
 }
 
+std::string thread_endpoint(Incarnation process, uint32_t thread) {
+  return str("inproc://ps-", hex(raw(process)), "-", thread);
+}
+
 Result<void> check_peer_endpoint(const std::string& endpoint, const std::string& chief) {
   const auto refused = [&](const std::string& why) {
     return Error{.code = ErrorCode::kMalformed,

@@ -1,8 +1,10 @@
 // Endpoints: checks and normalizes the endpoint texts of users and peers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "shared/base/ids.h"
 #include "shared/base/result.h"
 
 namespace downpour::transport {
@@ -21,6 +23,10 @@ Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowe
 /// Returns a bound tcp endpoint with `host` in place of its own host, or unchanged if `host` is
 /// empty. `host` is the name that other machines use for this one. Errors: kUsage (invalid host).
 Result<std::string> advertised_endpoint(const std::string& bound, const std::string& host);
+
+/// Returns the endpoint at which a ps core accepts the threads of its own process. `thread` is the
+/// number of the core.
+std::string thread_endpoint(Incarnation process, uint32_t thread);
 
 /// Checks an endpoint from a message. It must be a tcp address, or have the scheme of this
 /// process's own chief (ipc: in the same folder; inproc). Otherwise a forged message could make a

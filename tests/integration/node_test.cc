@@ -131,7 +131,7 @@ TEST_CASE("workers alone also hold the variables, and train synchronously", "[in
   CHECK(nodes["worker0"]->saw("train.mode is sync: the job does not set it"));
 }
 
-TEST_CASE("a ps beside a worker is started again", "[integration]") {
+TEST_CASE("worker 0 is started again with its ps", "[integration]") {
   const ScratchDir dir;
   make_job(dir, /*epochs=*/200);
   const Json config = {{"cluster", {{"worker", {free_address(), free_address()}}}}};
@@ -140,9 +140,11 @@ TEST_CASE("a ps beside a worker is started again", "[integration]") {
     nodes["worker" + std::to_string(i)] =
         start(dir, "worker" + std::to_string(i), config, "worker", i);
   wait_for_checkpoint(dir);
-  const std::vector<pid_t> ps = processes({"downpour-ps", dir / "keys"});
-  REQUIRE(ps.size() == 2);
-  ::kill(ps[1], SIGKILL);
+  CHECK(processes({"downpour-ps", dir / "keys"}).empty());
+  std::vector<pid_t> workers = processes({"downpour-worker", "--with-ps", dir / "keys"});
+  std::erase(workers, nodes["worker1"]->pid());
+  REQUIRE(workers.size() == 1);
+  ::kill(workers[0], SIGKILL);
   for (auto& [name, node] : nodes) {
     const Ended ended = node->wait(120);
     INFO(name << ": " << ended.err);
@@ -184,7 +186,7 @@ TEST_CASE("the processes that node has started end with the chief, also if it is
     const Json config = {{"cluster", {{"worker", {free_address()}}}}};
     const auto node = start(dir, "worker0", config, "worker", 0);
     wait_for_checkpoint(dir);
-    CHECK_FALSE(processes({"downpour-ps", dir / "keys"}).empty());
+    CHECK_FALSE(processes({"downpour-worker", "--with-ps", dir / "keys"}).empty());
     node->signal(number);
     const Ended ended = node->wait(60);
     INFO(ended.err);
@@ -193,7 +195,7 @@ TEST_CASE("the processes that node has started end with the chief, also if it is
   }
 }
 
-TEST_CASE("one --set can't change the threads of a ps beside a worker", "[integration]") {
+TEST_CASE("one --set can't change the threads of a ps in a worker", "[integration]") {
   const ScratchDir dir;
   make_job(dir);
   ::setenv("TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})", 1);

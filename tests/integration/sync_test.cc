@@ -147,7 +147,22 @@ void check_processes(const Train& train) {
   CHECK(train("ps-dies", {"--ps", "2", "--workers", "2"}, "downpour-ps") == alone);
 }
 
+const std::vector<std::string> kInWorkers = {"--ps", "in_workers", "--workers", "2"};
+
 }  // namespace
+
+TEST_CASE("ps that run in the workers train the same model, also if one of these processes dies",
+          "[integration]") {
+  const DataDir dir;
+  const std::string alone = predictions(dir, "alone", {});
+  CHECK(predictions(dir, "both", kInWorkers) == alone);
+  std::vector<std::string> flags = kInWorkers;
+  flags.insert(flags.end(), {"--transport", "tcp", "--set", "cluster.ps_threads=2"});
+  CHECK(predictions(dir, "tcp", flags) == alone);
+  CHECK(predictions(dir, "dies", kInWorkers, "downpour-worker") == alone);
+  const std::string events = read_text(dir / "dies/events.jsonl");
+  CHECK(events.find("\"ps_lost\"") != std::string::npos);
+}
 
 TEST_CASE(
     "four replicas with batches of 64 train like one with batches of 256, and so in a short step",

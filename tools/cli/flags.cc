@@ -37,7 +37,9 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
         "Job");
   brief("--seed", flags.seed, "Seed of all random numbers (seed)", "Job");
   brief("--ps", flags.ps,
-        "Number of parameter servers; with more than one, local processes (cluster.ps)", "Cluster");
+        "Number of parameter servers; with more than one, local processes (cluster.ps). "
+        "in_workers: each worker process also runs one",
+        "Cluster");
   brief("--workers", flags.workers,
         "Number of workers; with more than one, local processes (cluster.workers). 0: one process, "
         "a worker for each replica",

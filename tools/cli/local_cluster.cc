@@ -74,7 +74,8 @@ Result<void> LocalCluster::start(const LocalClusterOptions& options) {
     process.log = str(options.run_dir, "/logs/", process.role_name(), "-", index, ".log");
     return spawn(process);
   };
-  for (uint32_t i = 0; i < options.ps; ++i) DP_TRY_VOID(add(wire::Role::kPs, i));
+  const uint32_t ps = options.ps_in_workers ? 0 : options.ps;
+  for (uint32_t i = 0; i < ps; ++i) DP_TRY_VOID(add(wire::Role::kPs, i));
   for (uint32_t i = 0; i < options.inputs; ++i) DP_TRY_VOID(add(wire::Role::kInput, i));
   for (uint32_t i = 0; i < options.workers; ++i) DP_TRY_VOID(add(wire::Role::kWorker, i));
   return {};
@@ -86,8 +87,8 @@ bool LocalCluster::divides_cpus() const {
   const auto divides = [cpus = allowed_cpus()](uint32_t processes, uint32_t threads) {
     return processes > 0 && cpus % processes == 0 && threads <= cpus / processes;
   };
-  return options_.inputs == 0 && divides(options_.ps, options_.ps_threads) &&
-         divides(options_.workers, options_.worker_threads);
+  const bool ps_divide = options_.ps_in_workers || divides(options_.ps, options_.ps_threads);
+  return options_.inputs == 0 && ps_divide && divides(options_.workers, options_.worker_threads);
 }
 
 std::vector<std::string> LocalCluster::command(const Process& process) const {
@@ -101,18 +102,22 @@ std::vector<std::string> LocalCluster::command(const Process& process) const {
     command.insert(command.end(), {"--cpu-parts", std::to_string(parts)});
   }
   if (!process.is_ps() && options_.allow_exec) command.emplace_back("--allow-exec");
+  const uint32_t threads = process.is_ps()                      ? options_.ps_threads
+                           : process.role == wire::Role::kInput ? options_.input_threads
+                                                                : options_.worker_threads;
+  command.insert(command.end(), {"--threads", std::to_string(threads)});
+  if (process.role == wire::Role::kInput) command.insert(command.end(), {"--role", "input"});
   if (process.role == wire::Role::kWorker) {
-    command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});
-    return command;
+    if (!options_.ps_in_workers) return command;
+    command.insert(command.end(),
+                   {"--with-ps", "--ps-threads", std::to_string(options_.ps_threads)});
   }
   // A restarted process gets a new endpoint, so that peers can't confuse it with its predecessor.
   const std::string endpoint = options_.transport == "tcp"
                                    ? std::string("tcp://127.0.0.1:*")
                                    : str("ipc://", options_.socket_dir, "/", process.role_name(),
                                          "-", index, ".", process.starts);
-  if (process.role == wire::Role::kInput) command.insert(command.end(), {"--role", "input"});
-  const uint32_t threads = process.is_ps() ? options_.ps_threads : options_.input_threads;
-  command.insert(command.end(), {"--bind", endpoint, "--threads", std::to_string(threads)});
+  command.insert(command.end(), {"--bind", endpoint});
   return command;
 }
 
@@ -146,11 +151,17 @@ Result<void> LocalCluster::watch(int64_t now_ns, uint64_t progress,
   for (Process& process : processes_) {
     int status = 0;
     if (process.pid > 0 && reap(process.pid, WNOHANG, status)) {
-      ended.push_back({.role = process.role,
-                       .index = process.index,
-                       .pid = uint32_t(process.pid),
-                       .stop_signal = ending_ ? 0 : stop_signal_of(status),
-                       .goodbye = WIFEXITED(status) && (ending_ || WEXITSTATUS(status) == 0)});
+      chief::EndedProcess end{
+          .role = process.role,
+          .index = process.index,
+          .pid = uint32_t(process.pid),
+          .stop_signal = ending_ ? 0 : stop_signal_of(status),
+          .goodbye = WIFEXITED(status) && (ending_ || WEXITSTATUS(status) == 0)};
+      ended.push_back(end);
+      if (options_.ps_in_workers && process.role == wire::Role::kWorker) {
+        end.role = wire::Role::kPs;
+        ended.push_back(end);
+      }
       process.pid = -1;
       if (!ending_) {
         DP_TRY_VOID(on_ended(now_ns, progress, status, process, notices));

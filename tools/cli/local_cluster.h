@@ -22,6 +22,7 @@ struct LocalClusterOptions {
   std::string run_dir;     // each process appends to its own file in logs/, also after a restart
   uint32_t ps = 1;
   uint32_t ps_threads = 1;
+  bool ps_in_workers = false;  // each worker process also runs a ps; then `ps` is not used
   uint32_t workers = 1;
   uint32_t worker_threads = 1;
   uint32_t inputs = 0;

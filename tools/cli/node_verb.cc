@@ -60,7 +60,7 @@ std::vector<std::string> key_flags(const NodeFlags& flags) {
   return {"--keys", flags.keys};
 }
 
-/// Returns the arguments of a ps or worker. `bind`: where a ps listens; empty for a worker.
+/// Returns the arguments of a ps or worker. `bind`: where the ps listens; empty for a worker alone.
 std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan& plan,
                                           const std::string& bind) {
   std::vector<std::string> arguments = {"--chief",       plan.chief,          "--index",
@@ -68,10 +68,14 @@ std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
   if (!bind.empty())
     arguments.insert(arguments.end(), {"--bind", "tcp://" + bind, "--advertise", plan.host});
-  // A ps beside a worker has one thread; all others are the worker's.
-  const bool helper = plan.ps_in_workers && !bind.empty();
-  if (!flags.threads.empty() && !helper)
-    arguments.insert(arguments.end(), {"--threads", flags.threads});
+  if (!flags.threads.empty()) arguments.insert(arguments.end(), {"--threads", flags.threads});
+  return arguments;
+}
+
+std::vector<std::string> worker_arguments(const NodeFlags& flags, const NodePlan& plan) {
+  if (!plan.ps_in_workers) return member_arguments(flags, plan, "");
+  std::vector<std::string> arguments = member_arguments(flags, plan, plan.ps_bind);
+  arguments.emplace_back("--with-ps");
   return arguments;
 }
 
@@ -79,10 +83,11 @@ std::vector<std::string> chief_arguments(const NodeFlags& flags, const NodePlan&
   std::vector<std::string> arguments = {flags.job, "--bind", plan.bind};
   for (std::string& flag : key_flags(flags)) arguments.push_back(std::move(flag));
   std::vector<std::string> set = flags.set;
-  if (plan.ps > 0) set.push_back(str("cluster.ps=", plan.ps));
   if (plan.workers > 0) set.push_back(str("cluster.workers=", plan.workers));
+  if (plan.ps > 0 && !plan.ps_in_workers) set.push_back(str("cluster.ps=", plan.ps));
   if (plan.ps_in_workers) {
-    set.push_back("cluster.ps_threads=1");  // as member_arguments() starts them
+    set.emplace_back("cluster.ps=in_workers");
+    set.emplace_back("cluster.ps_threads=1");  // as worker_arguments() starts them
     arguments.insert(arguments.end(), {"--set-default", "train.mode=sync"});
   }
   for (const std::string& one : set) arguments.insert(arguments.end(), {"--set", one});
@@ -97,8 +102,8 @@ Error run_local(const NodeFlags& flags) {
   return become("downpour", std::move(arguments));
 }
 
-/// Starts a ps or worker that ends with this process, in a process of its own that starts it again
-/// when it dies. If that does not help, this process gets SIGTERM.
+/// Starts a program that ends with this process, in a process of its own that starts it again when
+/// it dies. If that does not help, this process gets SIGTERM.
 Result<void> keep_running(const std::string& program, std::vector<std::string> arguments) {
   const std::string path = str(program_dir(), "/", program);
   arguments.insert(arguments.begin(), path);
@@ -160,18 +165,15 @@ Result<int> run_node(const NodeFlags& flags) {
   DP_TRY(const NodePlan plan, plan_node(config, environment("DOWNPOUR_CHIEF")));
   for (const std::string& one : flags.set) {
     if (!plan.ps_in_workers || !one.starts_with("cluster.ps_threads=")) continue;
-    return Error{ErrorCode::kUsage, "a ps beside a worker has one thread", str("--set ", one),
+    return Error{ErrorCode::kUsage, "a ps in a worker has one thread", str("--set ", one),
                  "remove the flag, or start the ps in processes of their own"};
   }
-  if (plan.ps_in_workers && plan.role == wire::Role::kWorker)
-    DP_TRY_VOID(keep_running("downpour-ps", member_arguments(flags, plan, plan.ps_bind)));
-  if (plan.with_chief)
-    DP_TRY_VOID(keep_running("downpour-worker", member_arguments(flags, plan, "")));
+  if (plan.with_chief) DP_TRY_VOID(keep_running("downpour-worker", worker_arguments(flags, plan)));
   if (plan.with_chief || plan.role == wire::Role::kChief)
     return become("downpour-chief", chief_arguments(flags, plan));
   if (plan.role == wire::Role::kPs)
     return become("downpour-ps", member_arguments(flags, plan, plan.bind));
-  return become("downpour-worker", member_arguments(flags, plan, ""));
+  return become("downpour-worker", worker_arguments(flags, plan));
 }
 
 }  // namespace

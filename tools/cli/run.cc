@@ -112,6 +112,10 @@ std::string describe(const Layout& layout, const Job& job) {
     return str(job.cluster.ps, " ps", reading, " over ", job.cluster.transport,
                "; programs compute the gradients (downpour.Client)");
   }
+  if (job.cluster.ps_in_workers) {
+    return str(count(workers, "worker"), ", each with a ps,", reading, " over ",
+               job.cluster.transport, ", ", threads);
+  }
   return str(job.cluster.ps, " ps + ", count(workers, "worker"), reading, " over ",
              job.cluster.transport, ", ", threads);
 }
@@ -343,6 +347,7 @@ int run_job(RunRequest request) {
                                   .run_dir = job.run_dir,
                                   .ps = job.cluster.ps,
                                   .ps_threads = std::max(1U, job.cluster.ps_threads),
+                                  .ps_in_workers = job.cluster.ps_in_workers,
                                   .workers = layout.workers,
                                   .worker_threads = layout.worker_threads,
                                   .inputs = job.cluster.input_workers,

@@ -120,9 +120,8 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
       graph.train(prepared.batch, views, *scratch.workspace, threads, want_auc, computed.metrics);
     }
     const bool finite =
-        in_place
-            ? all_finite(frames[0].floats.get(), frames[0].bytes.size() / sizeof(float))
-            : scatter(tables, plan, starts_of<const float>(scratch.gradients), frames);
+        in_place ? all_finite(frames[0].floats.get(), frames[0].bytes.size() / sizeof(float))
+                 : scatter(tables, plan, starts_of<const float>(scratch.gradients), frames);
     if (!finite) computed.not_finite = "a gradient is not finite";
     for (Frame& frame : frames) computed.gradients.push_back(std::move(frame.bytes));
     const std::string why = why_not_finite(graph, prepared.batch, views, computed);

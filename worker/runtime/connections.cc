@@ -35,10 +35,16 @@ void Connections::connect_owners(const wire::View& view) {
   for (const wire::Owner& owner : view.owners) {
     const Incarnation address = address_of(owner);
     if (peers_.contains(raw(address)) || !may_connect(owner.endpoint)) continue;
-    auto peer = transport_.connect(owner.endpoint);
+    auto peer = transport_.connect(endpoint_of(owner));
     if (!peer) continue;  // tried again with the next view
     add(address, *peer);
   }
+}
+
+/// Returns where to connect to the owner. Messages to a ps of this process do not use a socket.
+std::string Connections::endpoint_of(const wire::Owner& owner) const {
+  const bool own = own_ps_ != Incarnation{} && owner.incarnation == own_ps_;
+  return own ? transport::thread_endpoint(own_ps_, owner.thread) : owner.endpoint;
 }
 
 bool Connections::may_connect(const std::string& endpoint) {

@@ -16,10 +16,11 @@ namespace downpour::worker {
 /// Used by the thread of the transport.
 class Connections {
  public:
-  /// Keeps the reference. `chief`: its endpoint. `say` writes a line to the log; may be empty.
-  Connections(transport::Transport& transport, std::string chief,
+  /// Keeps the reference. `chief`: its endpoint. `own_ps`: the ps in this process, {} if there is
+  /// none. `say` writes a line to the log; may be empty.
+  Connections(transport::Transport& transport, std::string chief, Incarnation own_ps,
               std::function<void(const std::string& line)> say)
-      : transport_(transport), chief_(std::move(chief)), say_(std::move(say)) {}
+      : transport_(transport), chief_(std::move(chief)), own_ps_(own_ps), say_(std::move(say)) {}
 
   Result<void> connect_chief();
   /// Connects to the owners of a view, and closes the connections to those that own nothing any
@@ -38,9 +39,11 @@ class Connections {
 
  private:
   void add(Incarnation address, transport::PeerId peer);
+  std::string endpoint_of(const wire::Owner& owner) const;
 
   transport::Transport& transport_;
   std::string chief_;
+  Incarnation own_ps_;
   std::function<void(const std::string& line)> say_;
   std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address
   std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer

@@ -69,7 +69,7 @@ WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options,
       options_(std::move(options)),
       core_(make_config(options_)),
       engines_(engines != nullptr ? std::move(engines) : make_thread_engines()),
-      connections_(transport, options_.chief, options_.say) {}
+      connections_(transport, options_.chief, options_.own_ps, options_.say) {}
 
 WorkerNode::~WorkerNode() = default;
 

@@ -27,6 +27,7 @@ struct WorkerOptions {
   std::shared_ptr<transport::Keyring> keyring;  // for connections to input processes; null: no keys
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
+  Incarnation own_ps{};       // the ps in this process, at thread_endpoint(); {}: none
   // Most bytes of keys, and of values, in one pull or push message. Tests make it small.
   uint64_t message_bytes_max = wire::kFrameBytesMax;
   ProcessInfo process = this_process();

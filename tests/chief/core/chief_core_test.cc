@@ -35,8 +35,8 @@ struct Training {
 TEST_CASE("a job that stops while a ps is lost ends without a checkpoint, and says why",
           "[chief][core]") {
   Training t(small_config(2));
-  t.core.on_process_ended(
-      t.now, {.role = wire::Role::kPs, .index = 0, .pid = ps_hello(0).pid}, t.effects);
+  t.core.on_process_ended(t.now, {.role = wire::Role::kPs, .index = 0, .pid = ps_hello(0).pid},
+                          t.effects);
   t.core.request_stop(t.now, 15, t.effects);
   CHECK(all_of<Finish>(t.tick(kSecond)).empty());
   const auto notices = all_of<Notice>(t.tick(15 * kSecond));

@@ -52,6 +52,23 @@ TEST_CASE("a job without worker processes has one ps and no input processes", "[
         "`workers = 0` needs the number of replicas");
 }
 
+TEST_CASE("ps in workers are as many as the workers", "[job]") {
+  const auto cluster_of = [](const std::string& text) { return loaded(small_job(text)).cluster; };
+  const Job job = loaded(small_job("cluster = { ps = \"in_workers\", workers = 3 }\n"));
+  CHECK(job.cluster.ps_in_workers);
+  CHECK(job.cluster.ps == 3);
+  CHECK(job_from_toml(job_to_toml(job), job.base_dir)->cluster == job.cluster);
+  CHECK(cluster_of("cluster = { ps = \"in_workers\", workers = 0 }\n"
+                   "train = { mode = \"sync\", replicas = 2 }\n")
+            .ps == 1);
+  CHECK_FALSE(cluster_of("cluster.ps = 2\n").ps_in_workers);
+  CHECK(error_of(small_job("cluster.ps = \"in_ps\"\n")).hint == "a number, or \"in_workers\"");
+  CHECK_FALSE(error_of(small_job("cluster.ps = 0\n")).what.empty());
+  CHECK(error_of(small_job("cluster = { ps = \"in_workers\", workers = 3 }\n"
+                           "train = { mode = \"sync\", backups = 1 }\n"))
+            .what.find("a ps that runs in it") != std::string::npos);
+}
+
 TEST_CASE("backups are read, printed and frozen within an epoch", "[job]") {
   const std::string sync = "train.mode = \"sync\"\ntrain.replicas = 4\n";
   const Job job = loaded(small_job(sync + "train.backups = 1\n"));

@@ -134,6 +134,10 @@ class KeyCollector {
     text(name, value);
   }
   template <typename T>
+  void count_or(const char* name, T& value, double /*max*/, const char* /*zero*/) {
+    text(name, value);
+  }
+  template <typename T>
   void real(const char* name, T& value, Range /*range*/) {
     text(name, value);
   }
