@@ -199,18 +199,23 @@ class Lab:
         return self.run(row, command, timeout_s, env).expect()
 
     def train_by_hand(self, row, job, settings, insecure=False, env=None, timeout_s=600):
-        """Trains a job with a chief, ps and workers that are started by hand and use TCP on loopback. `settings` has cluster.ps
-        and cluster.workers. Returns the summary of the chief, which has ended with code 0."""
+        """Trains a job with a chief, ps and workers that are started by hand and use TCP on loopback. `settings` has cluster.ps,
+        a number or "in_workers", and cluster.workers. Returns the summary of the chief, which has ended with code 0."""
         run_dir = self.row_folder(row) / "run"
         address = f"127.0.0.1:{free_port()}"
         members = ["--insecure"] if insecure else ["--keys", run_dir / "keys"]
         chief = [self.program("downpour-chief"), job, "--bind", address, "--json", "--fresh", *(["--insecure"] if insecure else [])]
         for key, value in {"run_dir": run_dir, **settings}.items():
             chief += ["--set", f"{key}={value}"]
+        worker = ["--threads", 1]
+        ps = settings["cluster.ps"]
+        if ps == "in_workers":
+            ps = 0
+            worker.append("--with-ps")
         with contextlib.ExitStack() as stack:
             running = stack.enter_context(self.start(row, chief, timeout_s, env))
-            for role, more in (("ps", ["--bind", "tcp://127.0.0.1:*"]), ("worker", ["--threads", 1])):
-                for index in range(settings[f"cluster.{'workers' if role == 'worker' else role}"]):
+            for role, count, more in (("ps", ps, []), ("worker", settings["cluster.workers"], worker)):
+                for index in range(count):
                     command = [self.program(f"downpour-{role}"), "--chief", address, "--index", index, *more, *members]
                     stack.enter_context(self.start(row, command, timeout_s, env))
             summary = running.wait().expect().summary()
