@@ -57,6 +57,7 @@ Result<StepStage::Added> Commits::stage(PeerKey from, RequestId request, const w
   const StepStage::Added added =
       stage_.add(number, from, request, push, covered, parts, std::move(payloads),
                  early ? early_bytes_max() : UINT64_MAX);
+  stats_.step_bytes_max = std::max(stats_.step_bytes_max, stage_.bytes() + sum_.bytes());
   if (added == StepStage::Added::kFull || sum_.bytes() > config_.limits.step_bytes_max) {
     return Error{ErrorCode::kUnavailable,
                  str("the parts of a step need more than the ", config_.limits.step_bytes_max >> 20,
@@ -85,13 +86,18 @@ void Commits::report(Turn& turn) const {
 
 void Commits::clear() {
   stage_.clear();
-  sum_.begin();
-  added_.clear();
-  finished_ = false;
+  begin_sum();
   expect_ = {};
   waiting_.reset();
   last_ = {};
   expected_ = 0;
+}
+
+void Commits::begin_sum() {
+  sum_.begin();
+  added_.clear();
+  adding_ = false;
+  finished_ = false;
 }
 
 void Commits::on_markers(Turn& turn) {
@@ -185,6 +191,7 @@ bool Commits::finish_sum(const wire::Commit& commit, Turn& turn) {
     divisor += divisor_of(config_.steps->divisor, *stage_.find(part.replica));
   }
   added_ = commit.parts;
+  adding_ = false;
   sum_.finish(divisor, config_.steps->clip_value);
   return true;
 }
@@ -229,9 +236,7 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
                                 .view = session_.view().id});
     }
   }
-  sum_.begin();
-  added_.clear();
-  finished_ = false;
+  begin_sum();
   for (const RefusedPush& push : stage_.refused()) {
     if (!push.asked) ask_again(push, turn);
   }

@@ -89,6 +89,7 @@ class Commits {
   bool applies(const wire::Commit& commit) const;
   std::vector<const StagedReplica*> replicas_of(const wire::Commit& commit) const;
   void add_to_sum(uint32_t number);
+  void begin_sum();
   bool finish_sum(const wire::Commit& commit, Turn& turn);
   void measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   void apply(const wire::Commit& commit, Turn& turn);
@@ -114,7 +115,8 @@ class Commits {
   StepStage stage_;
   wire::Expect expect_;                // version 0: not known
   StepSum sum_;                        // of the next step
-  std::vector<wire::StepPart> added_;  // in the sum, in order; only the last may be incomplete
+  std::vector<wire::StepPart> added_;  // in the sum, in order
+  bool adding_ = false;                // the last one of them lacks parts
   bool finished_ = false;              // the sum of the step is divided: it was measured
   wire::Commit last_;                  // the newest one that was applied; step 0: none
   size_t expected_ = 0;                // a report is due when so many batches are complete

@@ -1,6 +1,7 @@
 // Commits: adds up the gradients of the next step as they arrive, and asks for those that had no
 // room.
 #include <algorithm>
+#include <utility>
 
 #include "ps/core/commits.h"
 
@@ -27,9 +28,7 @@ bool Commits::agrees_with_expected(const std::vector<wire::StepPart>& added) con
 /// Returns the replica, with its shard, whose gradients can be added now; null if not known.
 const wire::StepPart* Commits::next_to_add() const {
   if (finished_) return nullptr;
-  size_t next = added_.size();
-  if (next > 0 && !stage_.has(added_.back().replica, added_.back().batch, partitions_.stepped()))
-    --next;
+  const size_t next = added_.size() - (adding_ ? 1 : 0);
   return next < expect_.parts.size() ? &expect_.parts[next] : nullptr;
 }
 
@@ -58,10 +57,10 @@ void Commits::add_up(Turn& turn) {
     const uint32_t number = next->replica;
     const StagedReplica* const staged = stage_.find(number);
     if (staged == nullptr || !is_next_to_add(number, staged->batch)) break;
-    if (added_.empty() || added_.back().replica != number)
-      added_.push_back({number, staged->batch});
+    if (!std::exchange(adding_, true)) added_.push_back({number, staged->batch});
     add_to_sum(number);
     if (!stage_.has(number, staged->batch, partitions_.stepped())) break;
+    adding_ = false;
   }
   ask_for_refused(turn);
 }
@@ -97,9 +96,7 @@ void Commits::ask_for_all(Turn& turn) {
     if (!push.asked) ask_again(push, turn);
   }
   stage_.clear();
-  sum_.begin();
-  added_.clear();
-  finished_ = false;
+  begin_sum();
 }
 
 }  // namespace downpour::ps

@@ -164,6 +164,38 @@ TEST_CASE("ps that run in the workers train the same model, also if one of these
   CHECK(events.find("\"ps_lost\"") != std::string::npos);
 }
 
+TEST_CASE("batches of several messages are added in the order of the replicas", "[integration]") {
+  const ScratchDir dir;
+  Rng rng(8);
+  std::string text = "label,id\n";
+  for (int i = 0; i < 6000; ++i) {
+    const auto id = int(rng.below(1500));
+    text += std::to_string(id % 3 == 0 ? 1 : 0) + ",k" + std::to_string(id) + "\n";
+  }
+  dir.write("data.csv", text);
+  const auto train = [&](const std::string& run, const std::vector<std::string>& flags) {
+    // A message of values has at most 1 MiB, and a batch some 700 rows of 2 KiB.
+    dir.write(run + ".toml", "run_dir = \"" + run +
+                                 "\"\ndata = { source = \"data.csv\", shard_records = 1000 }\n"
+                                 "model = { preset = \"wide_deep\", target = \"label\", "
+                                 "dim = 512, units = [4] }\ntrain = { mode = \"sync\", "
+                                 "replicas = 3, batch_size = 1000, epochs = 3 }\n");
+    std::vector<std::string> arguments = {"train", dir / (run + ".toml"), "--quiet"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Ended trained = Program("downpour", arguments, dir.path()).wait(120);
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    const Ended predicted =
+        Program("downpour", {"predict", dir / run, "--data", dir / "data.csv"}, dir.path()).wait();
+    REQUIRE(predicted.status == 0);
+    return predicted.out;
+  };
+  const std::string alone = train("alone", {});
+  CHECK(alone.size() > 6000);
+  CHECK(train("three", {"--workers", "3"}) == alone);
+  CHECK(train("pairs", {"--ps", "2", "--workers", "2"}) == alone);
+}
+
 TEST_CASE(
     "four replicas with batches of 64 train like one with batches of 256, and so in a short step",
     "[integration]") {

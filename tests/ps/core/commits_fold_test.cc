@@ -143,12 +143,42 @@ TEST_CASE("if the sum has a part that the step may not have, all parts are sent 
   CHECK(ps.weight(3) == -110.0F);
 }
 
+// Returns the keys below 20 of the first two partitions, and those of the others.
+std::array<std::vector<uint64_t>, 2> halves() {
+  std::array<std::vector<uint64_t>, 2> keys;
+  for (uint64_t key = 0; key < 20; ++key)
+    keys[raw(partition_of(row_hash(TableId{0}, key), 2)) / 2].push_back(key);
+  return keys;
+}
+
+TEST_CASE("the parts of a replica are added before those of the next one, in several messages too",
+          "[ps][core]") {
+  constexpr float kGradients[] = {1.0F, 1e8F, -1e8F};  // in any other order a sum may be 1
+  SyncHarness ps(sync_config(3));
+  ps.step(kChiefPeer, expect_of(1, {0, 1, 2}));
+  const auto keys = halves();
+  const auto stage_half = [&](uint32_t replica, uint32_t half) {
+    wire::Push push = ps.part(replica, 0, 1, uint32_t(keys[half].size()));
+    push.covered = {};
+    for (const uint32_t p : {0U, 1U}) push.covered.insert(PartitionId(2 * half + p));
+    ps.step(9 + replica, push, keys_of(keys[half]),
+            rows_of(keys[half].size(), kGradients[replica]));
+  };
+  stage_half(0, 0);
+  stage_half(0, 1);
+  CHECK(ps.core.step_stage().bytes() == 0);  // the replica is complete, and in the sum
+  for (const uint32_t replica : {1U, 2U}) {
+    stage_half(replica, 1);
+    stage_half(replica, 0);
+  }
+  ps.commit(1, kThreeParts);
+  for (uint64_t key = 0; key < 20; ++key) CHECK(ps.weight(key) == 0.0F);
+}
+
 TEST_CASE("two workers with different messages of a batch count it once in the sum", "[ps][core]") {
   SyncHarness ps(sync_config(1));
   ps.step(kChiefPeer, expect_of(1, {0}));
-  std::vector<uint64_t> keys[2];  // of the first two partitions, and of the others
-  for (uint64_t key = 0; key < 20; ++key)
-    keys[raw(partition_of(row_hash(TableId{0}, key), 2)) / 2].push_back(key);
+  const auto keys = halves();
   wire::Push half = ps.part(0, 0, 1, uint32_t(keys[0].size()));
   half.covered = {};
   for (const uint32_t p : {0U, 1U}) half.covered.insert(PartitionId(p));
