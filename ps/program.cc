@@ -12,6 +12,7 @@
 
 #include "ps/runtime/ps_node.h"
 #include "shared/base/error_text.h"
+#include "shared/base/human.h"
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
@@ -31,6 +32,16 @@ struct Core {
   std::unique_ptr<ps::PsNode> node;
   std::thread thread;
 };
+
+/// Tells how much memory the gradients of synchronous steps took.
+void tell_step_memory(const Core& core) {
+  const uint64_t bytes =
+      core.node->core() == nullptr ? 0 : core.node->core()->stats().step_bytes_max;
+  if (bytes > 0) {
+    std::fprintf(stderr, "ps: kept at most %s of gradients until their steps\n",
+                 human_bytes(bytes).c_str());
+  }
+}
 
 class Cores final : public PsProcess {
  public:
@@ -68,6 +79,7 @@ class Cores final : public PsProcess {
     int code = 0;
     for (Core& core : cores_) {
       core.thread.join();
+      tell_step_memory(core);
       if (code != 0 || core.node->exit_code() == 0) continue;
       code = core.node->exit_code();
       report_end(code, core.node->exit_reason(), chief_);

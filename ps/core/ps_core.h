@@ -96,6 +96,7 @@ class PsCore {
   const Partitions& partitions() const { return partitions_; }
   const Handles& handles() const { return handles_; }
   const Staging& staging() const { return staging_; }
+  const PsStats& stats() const { return stats_; }
   const StepStage& step_stage() const { return commits_.stage(); }
   wire::Heartbeat heartbeat() const { return session_.heartbeat(); }
   /// Returns a claim for each partition that the core holds, in ascending order. The Hello carries

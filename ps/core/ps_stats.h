@@ -17,6 +17,7 @@ struct PsStats {
   uint64_t pushed_bytes = 0;     // keys and values of pushes
   uint64_t duplicate_parts = 0;  // parts that were already applied
   uint64_t gaps = 0;             // parts that arrived before an earlier batch
+  uint64_t step_bytes_max = 0;   // most memory of the gradients of a step, as a sum or staged
   // Applied parts by staleness. The last bucket also counts those with more.
   std::vector<uint64_t> staleness = std::vector<uint64_t>(kStalenessBuckets);
   std::optional<Error> failure;
