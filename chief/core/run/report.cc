@@ -47,24 +47,27 @@ void add_peak(std::vector<ProcessPeak>& peaks, const ProcessPeak& peak) {
 
 }  // namespace
 
+void Report::Totals::add(const Member& member) {
+  const wire::Heartbeat& h = member.last;
+  records += h.records;
+  read += h.read_bytes;
+  work += h.work;
+  duplicate_parts += h.duplicate_parts;
+  gaps += h.gaps;
+  if (member.is_worker()) {  // a ps counts the same bytes
+    pulled += h.pulled_bytes;
+    pushed += h.pushed_bytes;
+  }
+  add_histogram(staleness, h.staleness);
+}
+
 Report::Totals Report::totals() const {
-  Totals t;
-  const auto add = [&t](const wire::Heartbeat& h, bool worker) {
-    t.records += h.records;
-    t.read += h.read_bytes;
-    t.work += h.work;
-    t.duplicate_parts += h.duplicate_parts;
-    t.gaps += h.gaps;
-    t.rows += h.rows;
-    t.table_bytes += h.table_bytes;
-    if (worker) {  // a ps counts the same bytes
-      t.pulled += h.pulled_bytes;
-      t.pushed += h.pushed_bytes;
-    }
-    add_histogram(t.staleness, h.staleness);
-  };
-  add(departed_, true);
-  for (const Member& member : members_) add(member.last, member.is_worker());
+  Totals t = departed_;
+  for (const Member& member : members_) {
+    t.add(member);
+    t.rows += member.last.rows;
+    t.table_bytes += member.last.table_bytes;
+  }
   return t;
 }
 
@@ -76,15 +79,7 @@ void Report::take_metrics(const std::vector<OutputMetrics>& metrics, bool traini
 void Report::keep_figures(const Member& member) {
   if (member.last.incarnation == Incarnation{}) return;  // it never sent a heartbeat
   add_peak(departed_peaks_, peak_of(member));
-  departed_.records += member.last.records;
-  departed_.read_bytes += member.last.read_bytes;
-  departed_.work += member.last.work;
-  departed_.duplicate_parts += member.last.duplicate_parts;
-  departed_.gaps += member.last.gaps;
-  add_histogram(departed_.staleness, member.last.staleness);
-  if (!member.is_worker()) return;
-  departed_.pulled_bytes += member.last.pulled_bytes;
-  departed_.pushed_bytes += member.last.pushed_bytes;
+  departed_.add(member);
 }
 
 void Report::begin_epoch(const Turn& turn) {

@@ -49,10 +49,12 @@ class Report {
 
  private:
   struct Totals {
-    uint64_t records = 0, pulled = 0, pushed = 0, read = 0, duplicate_parts = 0, gaps = 0, rows = 0,
-             table_bytes = 0;
+    uint64_t records = 0, pulled = 0, pushed = 0, read = 0, duplicate_parts = 0, gaps = 0;
+    uint64_t rows = 0, table_bytes = 0;  // of the present members only
     wire::WorkTime work;
     std::vector<uint64_t> staleness;
+    /// Adds the figures of a member, except rows and table_bytes.
+    void add(const Member& member);
   };
   Totals totals() const;
 
@@ -61,7 +63,7 @@ class Report {
   std::vector<OutputMetrics> recent_;    // since the last snapshot
   std::vector<OutputMetrics> observed_;  // in this epoch
   int64_t progress_at_ns_ = 0;           // when the next snapshot is due
-  wire::Heartbeat departed_;             // sums over members that are gone
+  Totals departed_;                      // of members that are gone
   std::vector<ProcessPeak> departed_peaks_;
   int64_t train_begin_ns_ = -1, train_end_ns_ = -1;
   int64_t epoch_begin_ns_ = 0;
