@@ -164,19 +164,21 @@ TEST_CASE("a worker that loses replicas twice without a batch in between must pa
     }
     return std::vector<LeftOut::Move>{};
   };
+  const auto complete_step = [&] {
+    CHECK(job.left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
+  };
+  const auto move_there_and_back = [&] {
+    job.table.release(2, kThird);
+    REQUIRE(job.grant(kSecondWorker, 1) == 2);
+    complete_step();
+    job.table.release(2, kSecondWorker);
+    REQUIRE(job.grant(kThird, 1) == 2);
+  };
   CHECK(moved() == std::vector{LeftOut::Move{2, kThird, false}});
-  job.table.release(2, kThird);
-  REQUIRE(job.grant(kSecondWorker, 1) == 2);
-  CHECK(job.left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
-  job.table.release(2, kSecondWorker);
-  REQUIRE(job.grant(kThird, 1) == 2);
+  move_there_and_back();
   CHECK(moved() == std::vector{LeftOut::Move{2, kThird, true}});
-  CHECK(job.left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());  // a batch in between
-  job.table.release(2, kThird);
-  REQUIRE(job.grant(kSecondWorker, 1) == 2);
-  CHECK(job.left_out.count(now_ns, job.table, {1, {a, b, c}}).empty());
-  job.table.release(2, kSecondWorker);
-  REQUIRE(job.grant(kThird, 1) == 2);
+  complete_step();  // a batch in between
+  move_there_and_back();
   CHECK(moved() == std::vector{LeftOut::Move{2, kThird, false}});
 }
 
