@@ -42,20 +42,27 @@ void put_text(std::string& out, uint32_t field, std::string_view text) {
   out += text;
 }
 
+std::string number_field(uint32_t field, uint64_t value) {
+  std::string out;
+  put_number(out, field, value);
+  return out;
+}
+
+std::string text_field(uint32_t field, std::string_view text) {
+  std::string out;
+  put_text(out, field, text);
+  return out;
+}
+
 /// Returns a ValueInfoProto: float32 [records, width].
 std::string value_info(const std::string& name, uint32_t width, const std::string& doc) {
-  std::string records, columns, shape, tensor, type, info;
-  put_text(records, 2, "records");  // Dimension.dim_param
-  put_number(columns, 1, width);    // Dimension.dim_value
-  put_text(shape, 1, records);
-  put_text(shape, 1, columns);
-  put_number(tensor, 1, kFloat);
-  put_text(tensor, 2, shape);
-  put_text(type, 1, tensor);
-  put_text(info, 1, name);
-  put_text(info, 2, type);
-  if (!doc.empty()) put_text(info, 3, doc);
-  return info;
+  const std::string records = text_field(2, "records");  // Dimension.dim_param
+  const std::string columns = number_field(1, width);    // Dimension.dim_value
+  const std::string shape = text_field(1, records) + text_field(1, columns);
+  const std::string tensor = number_field(1, kFloat) + text_field(2, shape);
+  const std::string type = text_field(1, tensor);
+  const std::string info = text_field(1, name) + text_field(2, type);
+  return doc.empty() ? info : info + text_field(3, doc);
 }
 
 template <typename T>
@@ -133,10 +140,7 @@ std::string OnnxFile::add_node(const std::string& op, const std::vector<std::str
 }
 
 void OnnxFile::add_metadata(const std::string& key, const std::string& text) {
-  std::string entry;
-  put_text(entry, 1, key);
-  put_text(entry, 2, text);
-  put_text(metadata_, 14, entry);
+  put_text(metadata_, 14, text_field(1, key) + text_field(2, text));
 }
 
 std::string OnnxFile::encode(const std::string& graph_name, const std::string& producer,
@@ -144,15 +148,10 @@ std::string OnnxFile::encode(const std::string& graph_name, const std::string& p
   std::string graph = nodes_;
   put_text(graph, 2, graph_name);
   graph += weights_ + inputs_ + outputs_;
-  std::string opset, model;
-  put_text(opset, 1, "");  // the domain of the standard's own operators
-  put_number(opset, 2, kOpsetVersion);
-  put_number(model, 1, kIrVersion);
-  put_text(model, 2, producer);
-  put_text(model, 3, version);
-  put_text(model, 7, graph);
-  put_text(model, 8, opset);
-  return model + metadata_;
+  const std::string standard = text_field(1, "");  // the domain of the standard's own operators
+  return number_field(1, kIrVersion) + text_field(2, producer) + text_field(3, version) +
+         text_field(7, graph) + text_field(8, standard + number_field(2, kOpsetVersion)) +
+         metadata_;
 }
 
 }  // namespace downpour::tools
