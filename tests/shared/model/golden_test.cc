@@ -7,17 +7,9 @@ using namespace downpour::model;
 
 TEST_CASE("a Wide & Deep step matches the golden loss, predictions and gradients",
           "[model][numeric]") {
-  const Job job = make_job(
-      {key_field("a"), key_field("b"), number_field("x", 2), number_field("label")},
-      {{.name = "wide", .type = "linear", .inputs = {"a", "b", "x"}},
-       {.name = "emb", .type = "embedding", .inputs = {"a", "b"}, .dim = 3, .table = "shared"},
-       {.name = "tower",
-        .type = "dense",
-        .inputs = {"emb", "x"},
-        .units = {4, 1},
-        .activation = "relu"},
-       {.name = "logit", .type = "add", .inputs = {"wide", "tower"}}},
-      {{.name = "click", .input = "logit", .loss = "logistic", .target = "label"}});
+  const Job job =
+      wide_deep_job({key_field("a"), key_field("b"), number_field("x", 2), number_field("label")},
+                    {.inputs = {"a", "b"}, .dim = 3, .table = "shared"}, {"x"}, {4, 1});
   Trial trial(job, uint32_t(golden::kLabels.size()), 1, 4);
   trial.batch.bags[0].keys = golden::kKeysA;
   trial.batch.bags[1].keys = golden::kKeysB;

@@ -11,17 +11,9 @@ using namespace downpour::model;
 namespace {
 
 Job bag_job() {
-  return make_job(
+  return wide_deep_job(
       {bag_field("f"), key_field("k"), number_field("x", 3), number_field("label")},
-      {{.name = "wide", .type = "linear", .inputs = {"f", "k", "x"}},
-       {.name = "emb", .type = "embedding", .inputs = {"f", "k"}, .dim = 5, .pool = "mean"},
-       {.name = "top",
-        .type = "dense",
-        .inputs = {"emb", "x"},
-        .units = {7, 1},
-        .activation = "relu"},
-       {.name = "logit", .type = "add", .inputs = {"wide", "top"}}},
-      {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
+      {.inputs = {"f", "k"}, .dim = 5, .pool = "mean"}, {"x"}, {7, 1});
 }
 
 /// Fields that share rows, with several weights per key.

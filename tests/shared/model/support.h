@@ -212,20 +212,28 @@ inline Batch slice(const Batch& batch, uint32_t begin, uint32_t end) {
   return part;
 }
 
-/// Wide & Deep over two key fields and three numbers.
-inline Job wide_deep_job() {
+/// Wide & Deep for the target `label`, over the embeddings `emb` and over numbers.
+inline Job wide_deep_job(std::vector<FieldSpec> fields, LayerSpec emb,
+                         const std::vector<std::string>& numbers, std::vector<uint32_t> units) {
+  emb.name = "emb";
+  emb.type = "embedding";
+  std::vector<std::string> wide = emb.inputs, deep = {"emb"};
+  wide.insert(wide.end(), numbers.begin(), numbers.end());
+  deep.insert(deep.end(), numbers.begin(), numbers.end());
   return make_job(
-      {key_field("a"), key_field("b"), number_field("x"), number_field("y", 2),
-       number_field("label"), number_field("w")},
-      {{.name = "wide", .type = "linear", .inputs = {"a", "b", "x", "y"}},
-       {.name = "emb", .type = "embedding", .inputs = {"a", "b"}, .dim = 4, .table = "shared"},
-       {.name = "tower",
-        .type = "dense",
-        .inputs = {"emb", "x", "y"},
-        .units = {5, 3, 1},
-        .activation = "relu"},
+      std::move(fields),
+      {{.name = "wide", .type = "linear", .inputs = wide},
+       emb,
+       {.name = "tower", .type = "dense", .inputs = deep, .units = units, .activation = "relu"},
        {.name = "logit", .type = "add", .inputs = {"wide", "tower"}}},
       {{.name = "click", .input = "logit", .loss = "logistic", .target = "label"}});
+}
+
+/// Wide & Deep over two key fields and three numbers.
+inline Job wide_deep_job() {
+  return wide_deep_job({key_field("a"), key_field("b"), number_field("x"), number_field("y", 2),
+                        number_field("label"), number_field("w")},
+                       {.inputs = {"a", "b"}, .dim = 4, .table = "shared"}, {"x", "y"}, {5, 3, 1});
 }
 
 }  // namespace downpour::model
