@@ -4,15 +4,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "shared/base/descriptor.h"
+
 namespace downpour {
 
 /// The scheduler's counters of the thread that constructs the object. Only that thread may use it.
 class ThreadTime {
  public:
   ThreadTime();
-  ~ThreadTime();
-  ThreadTime(const ThreadTime&) = delete;
-  ThreadTime& operator=(const ThreadTime&) = delete;
 
   struct Sums {
     int64_t ran_ns = 0;
@@ -23,7 +22,7 @@ class ThreadTime {
   std::optional<Sums> so_far() const;
 
  private:
-  const int file_;
+  const Descriptor file_;
 };
 
 }  // namespace downpour

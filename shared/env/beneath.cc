@@ -5,7 +5,6 @@
 #include <string_view>
 #include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 
 #include "shared/base/check.h"
 #include "shared/base/str.h"
@@ -26,10 +25,6 @@ std::string folder_of(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 int Place::fd() const { return folder == nullptr ? AT_FDCWD : folder->get(); }

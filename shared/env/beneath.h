@@ -4,29 +4,14 @@
 #include <memory>
 #include <string>
 #include <sys/types.h>
-#include <utility>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/result.h"
 
 namespace downpour {
 
 /// Returns the folder of a path; "." if the path has no slash.
 std::string folder_of(const std::string& path);
-
-/// Owns a file descriptor and closes it in its destructor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor();
-  int get() const { return fd_; }
-  /// Returns the descriptor. The caller must close it.
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 /// A path as the system calls of the ...at() family take it: a folder and a name in it.
 struct Place {

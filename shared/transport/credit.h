@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "shared/base/bytes.h"
+#include "shared/base/descriptor.h"
 
 namespace downpour::transport {
 
@@ -14,17 +15,14 @@ namespace downpour::transport {
 class Waker {
  public:
   Waker();
-  ~Waker();
-  Waker(const Waker&) = delete;
-  Waker& operator=(const Waker&) = delete;
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   void wake();
   /// Resets the waker. The polling thread calls it when fd() is readable, before it looks for work.
   void clear();
 
  private:
-  int fd_;
+  const Descriptor fd_;
   std::atomic<bool> pending_{false};
 };
 

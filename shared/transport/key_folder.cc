@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/hash.h"
 #include "shared/base/str.h"
-#include "shared/env/beneath.h"
 
 namespace downpour::transport {
 namespace {

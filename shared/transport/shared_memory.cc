@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/str.h"
 #include "shared/base/units.h"
 #include "shared/env/process.h"
@@ -101,21 +102,18 @@ class ArenaMapping {
     return std::make_shared<ArenaMapping>(static_cast<uint8_t*>(memory), keep ? fd : -1);
   }
   ArenaMapping(uint8_t* memory, int fd) : memory_(memory), fd_(fd) {}
-  ~ArenaMapping() {
-    ::munmap(memory_, kArenaBytes);
-    if (fd_ >= 0) ::close(fd_);
-  }
+  ~ArenaMapping() { ::munmap(memory_, kArenaBytes); }
   ArenaMapping(const ArenaMapping&) = delete;
   ArenaMapping& operator=(const ArenaMapping&) = delete;
 
   ArenaHead& head() { return *reinterpret_cast<ArenaHead*>(memory_); }
   std::atomic<uint32_t>& state(uint32_t granule) { return head().states[granule]; }
   uint8_t* block(uint32_t granule) { return memory_ + uint64_t(granule) * kSharedBytesMin; }
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
  private:
   uint8_t* memory_;
-  int fd_;
+  const Descriptor fd_;
 };
 
 // ---- sender

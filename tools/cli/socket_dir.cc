@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/str.h"
-#include "shared/env/beneath.h"
 
 namespace downpour::tools {
 namespace {
