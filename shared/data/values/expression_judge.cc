@@ -38,13 +38,10 @@ Verdict Expression::judge(std::span<const ExpressionValue> values) const {
     --top;
     top->number = rounded(result(top[0].number, top[1].number), top[0].number, top[1].number);
   };
-  const auto compare = [&](auto&& result) {
+  const auto compare = [&](bool texts, auto&& result) {
     --top;
-    top->is = result(top[0].number, top[1].number);
-  };
-  const auto compare_text = [&](auto&& result) {
-    --top;
-    top->is = result(top[0].as_text(), top[1].as_text());
+    top->is =
+        texts ? result(top[0].as_text(), top[1].as_text()) : result(top[0].number, top[1].number);
   };
   for (size_t at = 0; at < steps_.size(); ++at) {
     const Step step = steps_[at];
@@ -88,41 +85,29 @@ Verdict Expression::judge(std::span<const ExpressionValue> values) const {
         number([](auto a, auto b) { return std::fmod(a, b); });
         break;
       case Op::kEqual:
-        compare([](auto a, auto b) { return a == b; });
+      case Op::kTextEqual:
+        compare(step.op == Op::kTextEqual, [](auto a, auto b) { return a == b; });
         break;
       case Op::kNotEqual:
-        compare([](auto a, auto b) { return a < b || a > b; });  // false for NaN, as all
-                                                                 // comparisons
+      case Op::kTextNotEqual:
+        // Like all comparisons false for NaN, for which a != b is true.
+        compare(step.op == Op::kTextNotEqual, [](auto a, auto b) { return a < b || a > b; });
         break;
       case Op::kLess:
-        compare([](auto a, auto b) { return a < b; });
+      case Op::kTextLess:
+        compare(step.op == Op::kTextLess, [](auto a, auto b) { return a < b; });
         break;
       case Op::kLessEqual:
-        compare([](auto a, auto b) { return a <= b; });
+      case Op::kTextLessEqual:
+        compare(step.op == Op::kTextLessEqual, [](auto a, auto b) { return a <= b; });
         break;
       case Op::kGreater:
-        compare([](auto a, auto b) { return a > b; });
+      case Op::kTextGreater:
+        compare(step.op == Op::kTextGreater, [](auto a, auto b) { return a > b; });
         break;
       case Op::kGreaterEqual:
-        compare([](auto a, auto b) { return a >= b; });
-        break;
-      case Op::kTextEqual:
-        compare_text([](auto a, auto b) { return a == b; });
-        break;
-      case Op::kTextNotEqual:
-        compare_text([](auto a, auto b) { return a != b; });
-        break;
-      case Op::kTextLess:
-        compare_text([](auto a, auto b) { return a < b; });
-        break;
-      case Op::kTextLessEqual:
-        compare_text([](auto a, auto b) { return a <= b; });
-        break;
-      case Op::kTextGreater:
-        compare_text([](auto a, auto b) { return a > b; });
-        break;
       case Op::kTextGreaterEqual:
-        compare_text([](auto a, auto b) { return a >= b; });
+        compare(step.op == Op::kTextGreaterEqual, [](auto a, auto b) { return a >= b; });
         break;
       case Op::kInNumbers: {
         const List list = lists_[step.argument];
