@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <vector>
 
-#include "ps/core/ps_core.h"
 #include "ps/runtime/image_store.h"
 #include "ps/runtime/save_pace.h"
 #include "shared/base/check.h"
@@ -16,17 +15,15 @@
 #include "shared/env/background.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
-#include "tools/bench/all_partitions.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
+#include "tools/bench/pushed_core.h"
 
 namespace downpour::tools {
 namespace {
 
-constexpr uint64_t kSaveRun = 1;
-constexpr uint32_t kDim = 16;
-constexpr uint64_t kSaveRowBytes = 8 + 2 * 4 * kDim;  // key, weights, one slot
-constexpr uint32_t kKeysPerPush = 2000;
+constexpr uint64_t kSaveRowBytes = 8 + 2 * 4 * PushedCore::kDim;  // key, weights, one slot
+constexpr uint32_t kKeysPerPush = PushedCore::kKeysPerPush;
 constexpr uint32_t kPushesPerTurn = 4;  // between two copies of partitions
 
 double thread_seconds() {
@@ -42,19 +39,8 @@ class Serving {
       : rows_(rows),
         rng_(seed),
         folder_(folder),
-        tables_({{.name = "rows",
-                  .table_variables = {{.name = "w",
-                                       .dim = kDim,
-                                       .optimizer = {.type = OptimizerType::kAdagrad}}}}}),
-        core_({.incarnation = Incarnation{1},
-               .run = kSaveRun,
-               .tables = tables_,
-               .incremental_saves = incremental}),
-        store_(storage_, tables_, "ps.ckpt") {
-    AllPartitions all(core_);
-    covered_ = all.covered;
-    from_chief(std::move(all.adopt));
-    from_chief(std::move(all.view));
+        ps_(OptimizerType::kAdagrad, incremental),
+        store_(storage_, ps_.tables, "ps.ckpt") {
     for (uint64_t key = 0; key < rows; key += kKeysPerPush) push(key);
   }
 
@@ -78,7 +64,8 @@ class Serving {
     return double(pushed) / (thread_seconds() - begin_cpu_s);
   }
   void begin_save() {
-    from_chief(wire::Save{.checkpoint = {1, ++saves_}, .folder = folder_});
+    ps_.send(ps::kChiefPeer, wire::Save{.checkpoint = {1, ++saves_}, .folder = folder_});
+    run();
     saved_.reset();
   }
   bool saved() const { return saved_.has_value(); }
@@ -92,28 +79,12 @@ class Serving {
   double copying_s() const { return copying_s_; }
 
  private:
-  void from_chief(wire::Body body) {
-    wire::Message message;
-    message.envelope = {.run = kSaveRun, .view = {1, 1}};
-    message.body = std::move(body);
-    core_.on_message(0, ps::kChiefPeer, message, effects_);
-    run();
-  }
   /// Pushes the keys from `first` on, or random keys if `first` is UINT64_MAX.
   void push(uint64_t first) {
     for (uint32_t i = 0; i < kKeysPerPush; ++i) {
-      keys_[i] = first == UINT64_MAX ? rng_.below(rows_) : first + i;
+      ps_.keys[i] = first == UINT64_MAX ? rng_.below(rows_) : first + i;
     }
-    wire::Message message;
-    message.envelope = {.run = kSaveRun, .view = {1, 1}};
-    message.body = wire::Push{.worker = Incarnation{2},
-                              .batch = {0, 0, batch_++},
-                              .records = kKeysPerPush,
-                              .covered = covered_,
-                              .sections = {{TableId{0}, kKeysPerPush}}};
-    message.keys = Bytes::copy_of(keys_.data(), keys_.size() * sizeof(uint64_t));
-    message.values = gradients_;
-    core_.on_message(0, 2, message, effects_);
+    ps_.push({0, 0, batch_++});
     run();
   }
   void turn() {
@@ -121,44 +92,39 @@ class Serving {
     const double begin_s = wall_seconds();
     const auto begin_ns = int64_t(begin_s * 1e9);
     pace_.served(begin_ns);
-    if (!core_.saves() || begin_ns < pace_.due_ns()) return;
-    core_.continue_save(effects_);
+    if (!ps_.core.saves() || begin_ns < pace_.due_ns()) return;
+    ps_.core.continue_save(ps_.effects);
     const double copy_s = wall_seconds() - begin_s;
     uint64_t bytes = 0;
-    for (const ps::Store& store : effects_.stores) bytes += checkpoint::bulk_bytes(store.image);
+    for (const ps::Store& store : ps_.effects.stores) bytes += checkpoint::bulk_bytes(store.image);
     pace_.copied(begin_ns, bytes, ps::SavePace::bytes_per_s(allowed_cpus(), 1));
     longest_copy_s_ = std::max(longest_copy_s_, copy_s);
     copying_s_ += copy_s;
     run();
   }
   void run() {
-    for (ps::Send& send : effects_.sends) {
+    for (ps::Send& send : ps_.effects.sends) {
       if (auto* saved = std::get_if<wire::Saved>(&send.message.body)) saved_ = std::move(*saved);
     }
-    for (ps::Store& store : effects_.stores) {
+    for (ps::Store& store : ps_.effects.stores) {
       background_.start([this, held = std::make_shared<ps::Store>(std::move(store))] {
         auto stored = store_.write(*held);
         return Background::Completion([this, held, stored = std::move(stored)] {
-          core_.on_image_written(held->checkpoint, std::move(held->image));
-          if (stored) core_.on_stored(held->checkpoint, *stored, effects_);
+          ps_.core.on_image_written(held->checkpoint, std::move(held->image));
+          if (stored) ps_.core.on_stored(held->checkpoint, *stored, ps_.effects);
         });
       });
     }
-    effects_.clear();
+    ps_.effects.clear();
   }
 
   uint64_t rows_;
   Rng rng_;
   std::string folder_;
-  std::vector<TableSpec> tables_;
   PosixStorage storage_;
-  ps::PsCore core_;
+  PushedCore ps_;
   ps::ImageStore store_;
   ps::SavePace pace_;
-  ps::Effects effects_;
-  wire::PartitionSet covered_;
-  std::vector<uint64_t> keys_ = std::vector<uint64_t>(kKeysPerPush);
-  Bytes gradients_ = Bytes::of(std::vector<float>(size_t{kKeysPerPush} * kDim, 0.01F));
   uint32_t batch_ = 0, saves_ = 0;
   std::optional<wire::Saved> saved_;
   double longest_copy_s_ = 0, copying_s_ = 0;

@@ -2,40 +2,25 @@
 // It is built twice. bench-push-unchecked neither checks nor moves watermarks, so the difference is
 // the cost of exactly-once.
 #include <cstdio>
-#include <vector>
+#include <utility>
+#include <variant>
 
-#include "ps/core/ps_core.h"
 #include "shared/base/check.h"
 #include "shared/base/rng.h"
-#include "tools/bench/all_partitions.h"
 #include "tools/bench/measure.h"
+#include "tools/bench/pushed_core.h"
 
 namespace downpour {
 namespace {
 
-constexpr uint64_t kCoreRun = 1;
-constexpr uint32_t kDim = 16;
 constexpr uint64_t kRows = 500'000;
-constexpr uint32_t kKeysPerPush = 2000;
+constexpr uint32_t kKeysPerPush = PushedCore::kKeysPerPush;
 constexpr uint32_t kBatchesPerShard = 64;
 constexpr double kWarmUpS = 0.3;
 constexpr double kMeasureS = 1.5;
 
 class Pushes {
  public:
-  Pushes()
-      : core_({.incarnation = Incarnation{1},
-               .run = kCoreRun,
-               .tables = {{.name = "rows",
-                           .table_variables = {{.name = "w",
-                                                .dim = kDim,
-                                                .optimizer = {.type = OptimizerType::kSgd}}}}}}) {
-    AllPartitions all(core_);
-    covered_ = all.covered;
-    send(ps::kChiefPeer, std::move(all.adopt));
-    send(ps::kChiefPeer, std::move(all.view));
-  }
-
   /// Pushes for this time. Returns rows per second.
   double run(double seconds) {
     const double begin_s = tools::wall_seconds();
@@ -49,44 +34,31 @@ class Pushes {
 
  private:
   void push() {
-    for (uint64_t& key : keys_) key = rng_.below(kRows);
-    wire::Push push{.worker = Incarnation{2},
-                    .batch = {0, shard_, batch_++},
-                    .records = kKeysPerPush,
-                    .covered = covered_,
-                    .sections = {{TableId{0}, kKeysPerPush}}};
-    send(2, std::move(push), Bytes::copy_of(keys_.data(), keys_.size() * sizeof(uint64_t)),
-         gradients_);
+    for (uint64_t& key : ps_.keys) key = rng_.below(kRows);
+    ps_.push({0, shard_, batch_++});
+    check();
   }
   void end_shard() {
-    wire::Push end{.worker = Incarnation{2},
+    wire::Push end{.worker = Incarnation{PushedCore::kWorker},
                    .batch = {0, shard_++, batch_},
                    .end = true,
                    .counts = {.batches = batch_, .applied = uint64_t{batch_} * kKeysPerPush},
-                   .covered = covered_};
+                   .covered = ps_.covered};
     batch_ = 0;
-    send(2, std::move(end));
+    ps_.send(PushedCore::kWorker, std::move(end));
+    check();
   }
-  void send(ps::PeerKey from, wire::Body body, Bytes keys = {}, Bytes values = {}) {
-    wire::Message message;
-    message.envelope = {.run = kCoreRun, .view = {1, 1}};
-    message.body = std::move(body);
-    message.keys = std::move(keys);
-    message.values = std::move(values);
-    core_.on_message(0, from, std::move(message), effects_);
-    for (const ps::Send& sent : effects_.sends) {
+  /// Checks that all parts were applied.
+  void check() {
+    for (const ps::Send& sent : ps_.effects.sends) {
       const auto* reply = std::get_if<wire::PushReply>(&sent.message.body);
-      DP_CHECK(reply == nullptr || reply->others.empty(), shard_, batch_);  // all parts are applied
+      DP_CHECK(reply == nullptr || reply->others.empty(), shard_, batch_);
     }
-    effects_.clear();
+    ps_.effects.clear();
   }
 
   Rng rng_{1};
-  ps::PsCore core_;
-  ps::Effects effects_;
-  wire::PartitionSet covered_;
-  std::vector<uint64_t> keys_ = std::vector<uint64_t>(kKeysPerPush);
-  Bytes gradients_ = Bytes::of(std::vector<float>(size_t{kKeysPerPush} * kDim, 0.01F));
+  PushedCore ps_{OptimizerType::kSgd};
   uint32_t shard_ = 0, batch_ = 0;
 };
 
