@@ -125,6 +125,7 @@ void Checkers::check_step_with_backups(ViewId view, const wire::Commit& commit) 
       return world_.violated(
           str("I9: step ", commit.step, " is committed with two sets of batches"));
     committed_.resize(commit.step - 1);
+    returned_ = true;
   }
   // Batches of each shard that the steps so far have applied.
   std::map<ShardId, uint32_t> applied, total;
@@ -142,7 +143,7 @@ void Checkers::check_step_with_backups(ViewId view, const wire::Commit& commit) 
                                  ", but the steps before have ", next - 1, " of its shard"));
   }
   // A replica may also have the shard that it reads ahead, and several ones after a rollback.
-  const bool rolled_back = !committed_.empty() && view > committed_.front().view;
+  const bool rolled_back = returned_ || (!committed_.empty() && view > committed_.front().view);
   const auto active = std::min<uint64_t>(*train.replicas, (open + 1) / 2);
   if (!rolled_back && commit.parts.size() + train.backups < active) {
     return world_.violated(str("I9: step ", commit.step, " has ", commit.parts.size(), " of ",

@@ -119,7 +119,8 @@ class Checkers {
     std::vector<wire::StepPart> parts;
   };
   std::vector<CommittedStep> committed_;
-  ViewId commit_view_;  // newest view of a Commit
+  ViewId commit_view_;     // newest view of a Commit
+  bool returned_ = false;  // steps were committed anew after a rollback
   struct ChiefClocks {
     using Lease = std::tuple<Incarnation, uint32_t, uint32_t>;  // worker, shard, attempt
     uint64_t floor = 0;
