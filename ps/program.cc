@@ -45,8 +45,6 @@ void tell_step_memory(const Core& core) {
 
 class Cores final : public PsProcess {
  public:
-  explicit Cores(std::string chief) : chief_(std::move(chief)) {}
-
   /// Binds the endpoint of the next core.
   Result<void> add(const PsOptions& options, const std::shared_ptr<transport::Keyring>& keyring) {
     Core& core = cores_.emplace_back();
@@ -55,7 +53,7 @@ class Cores final : public PsProcess {
     return core.node->start(clock_.now_ns());
   }
 
-  void run(const std::function<void(int code)>& on_failed) {
+  void run(const std::function<void(int code, const std::string& reason)>& on_failed) {
     for (Core& core : cores_) {
       core.thread = std::thread([this, &core, on_failed] {
         transport::Reactor reactor(*core.transport, clock_);
@@ -63,7 +61,7 @@ class Cores final : public PsProcess {
         reactor.run();
         const int code = core.node->exit_code();
         core.transport->shutdown(code == 0 ? 2 * kSecond : 0);
-        if (code != 0 && on_failed) on_failed(code);
+        if (code != 0) on_failed(code, core.node->exit_reason());
       });
     }
   }
@@ -75,22 +73,16 @@ class Cores final : public PsProcess {
     }
   }
 
-  int join() override {
-    int code = 0;
+  void join() override {
     for (Core& core : cores_) {
       core.thread.join();
       tell_step_memory(core);
-      if (code != 0 || core.node->exit_code() == 0) continue;
-      code = core.node->exit_code();
-      report_end(code, core.node->exit_reason(), chief_);
     }
-    return code;
   }
 
  private:
   const PosixClock clock_;
   PosixStorage storage_;
-  std::string chief_;
   std::vector<Core> cores_;  // does not change once run() was called
 };
 
@@ -105,10 +97,13 @@ Result<int> run(Flags flags) {
   prefer_throughput();
   keep_to_part(flags.process.index, flags.cpu_parts);
   flags.process.incarnation = Incarnation{random_id()};
+  FirstEnd end(flags.process.chief);
+  flags.process.on_failed = [&end](int code, const std::string& reason) { end.add(code, reason); };
   DP_TRY(const auto ps, start_ps(flags.process));
   // The first signal is reported to the chief; the second ends the process at once.
   const SignalWatcher signals([&ps](int signal) { ps->leave(signal); });
-  return ps->join();
+  ps->join();
+  return end.code();
 }
 
 }  // namespace
@@ -132,7 +127,7 @@ Result<std::unique_ptr<PsProcess>> start_ps(const PsProcessOptions& given) {
                                    options.chief));
   DP_TRY(const std::string bind,
          transport::normalize_bind_endpoint(given.bind, given.insecure || keyring != nullptr));
-  auto cores = std::make_unique<Cores>(given.chief);
+  auto cores = std::make_unique<Cores>();
   for (uint32_t t = 0; t < given.threads; ++t) {
     options.thread = t;
     options.endpoint = t > 0 && bind.starts_with("ipc://") ? str(bind, "-", t) : bind;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -38,11 +39,19 @@ struct Flags {
   uint32_t cpu_parts = 1;
 };
 
-/// Runs a node that was started. The first signal is reported to the chief; the second ends the
-/// process at once. `ps`: the ps of this process; null: none.
+/// Ends the process with `code` in 2 s, unless it has ended by then.
+void end_soon(int code) {
+  std::thread([code] {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    ::_exit(code);
+  }).detach();
+}
+
+/// Runs a node that was started, and returns the exit status. The first signal is reported to the
+/// chief; the second ends the process at once. `ps`: the ps of this process; null: none. If one of
+/// them fails, the other ends, too.
 template <typename Node>
-int run_node(transport::Transport& transport, Node& node, const std::string& chief,
-             PsProcess* ps = nullptr) {
+int run_node(transport::Transport& transport, Node& node, FirstEnd& end, PsProcess* ps = nullptr) {
   const PosixClock clock;
   const SignalWatcher signals([&](int signal) {
     node.leave(signal);
@@ -53,22 +62,18 @@ int run_node(transport::Transport& transport, Node& node, const std::string& chi
   reactor.add(node);
   reactor.run();
   transport.shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
-  return report_end(node.exit_code(), node.exit_reason(), chief);
+  end.add(node.exit_code(), node.exit_reason());
+  if (ps == nullptr) return end.code();
+  if (node.exit_code() != 0) end_soon(node.exit_code());
+  ps->join();
+  return end.code();
 }
 
 void tell_threads(const char* role, uint32_t threads, const char* kind) {
   std::fprintf(stderr, "%s: %u %s thread%s\n", role, threads, kind, threads == 1 ? "" : "s");
 }
 
-/// Ends the process with `code` in 2 s, unless it has ended by then.
-void end_soon(int code) {
-  std::thread([code] {
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    ::_exit(code);
-  }).detach();
-}
-
-/// Runs a worker, and a ps if `ps_options` is given. If one of them fails, the other ends, too.
+/// Runs a worker, and a ps if `ps_options` is given.
 Result<int> run_worker(worker::WorkerOptions options, std::optional<PsProcessOptions> ps_options,
                        StartPs start_ps) {
   auto transport = transport::make_zmq_transport({.keyring = options.keyring});
@@ -78,17 +83,17 @@ Result<int> run_worker(worker::WorkerOptions options, std::optional<PsProcessOpt
   if (ps_options) options.own_ps = ps_options->incarnation;
   worker::WorkerNode node(*transport, options);
   DP_TRY_VOID(node.start(PosixClock().now_ns()));
+  FirstEnd end(options.chief);
   std::unique_ptr<PsProcess> ps;
   if (ps_options) {
-    ps_options->on_failed = end_soon;
+    ps_options->on_failed = [&end](int code, const std::string& reason) {
+      end.add(code, reason);
+      end_soon(code);
+    };
     DP_TRY(ps, start_ps(*ps_options));
   }
   tell_threads("worker", options.threads, "compute");
-  const int code = run_node(*transport, node, options.chief, ps.get());
-  if (ps == nullptr) return code;
-  if (code != 0) end_soon(code);
-  const int ps_code = ps->join();
-  return code != 0 ? code : ps_code;
+  return run_node(*transport, node, end, ps.get());
 }
 
 Result<int> run_input(const Flags& flags) {
@@ -106,7 +111,8 @@ Result<int> run_input(const Flags& flags) {
                                       .connect_timeout_ns = flags.worker.connect_timeout_ns});
   DP_TRY_VOID(node.start(PosixClock().now_ns()));
   tell_threads("input", flags.worker.threads, "reading");
-  return run_node(*transport, node, flags.worker.chief);
+  FirstEnd end(flags.worker.chief);
+  return run_node(*transport, node, end);
 }
 
 /// Returns the options of the ps of --with-ps. It joins the job as a ps with the worker's index.
@@ -126,10 +132,21 @@ PsProcessOptions own_ps(const Flags& flags) {
 
 Result<int> run(Flags flags, StartPs start_ps) {
   std::optional<PsProcessOptions> ps;
+  if (!flags.with_ps && flags.ps_threads != 1) {
+    return Error{ErrorCode::kUsage, "a worker without a ps has no ps threads", "--ps-threads",
+                 "leave it out, or add --with-ps"};
+  }
   if (flags.with_ps) {
     if (flags.reads_for_others) {
       return Error{ErrorCode::kUsage, "an input process has no ps", "--with-ps",
                    "leave it out, or set --role worker"};
+    }
+    if (std::filesystem::is_regular_file(flags.keys.keys)) {
+      return Error{ErrorCode::kUsage,
+                   "one key file has the key of one role, but --with-ps needs those of a worker "
+                   "and of a ps",
+                   str("--keys ", flags.keys.keys), "give the folder that has both keys",
+                   "DP-1000"};
     }
     ps = own_ps(flags);
   }

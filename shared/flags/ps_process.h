@@ -23,8 +23,8 @@ struct PsProcessOptions {
   bool local = false;         // started by `downpour train`: a signal stops the whole job
   Incarnation incarnation{};  // of the process
   bool in_worker = false;     // a worker of this process connects to thread_endpoint()
-  // Called on a thread of the ps after a core has ended with this code, which is not 0.
-  std::function<void(int code)> on_failed;
+  // Called on a thread of the ps for each core that has ended with a code other than 0.
+  std::function<void(int code, const std::string& reason)> on_failed;
 };
 
 /// A running ps.
@@ -33,8 +33,8 @@ class PsProcess {
   virtual ~PsProcess() = default;
   /// Reports a stop signal to the chief. Any thread may call it.
   virtual void leave(int signal) = 0;
-  /// Waits until all cores have ended, and returns the exit status. Call it once.
-  virtual int join() = 0;
+  /// Waits until all cores have ended. Call it once.
+  virtual void join() = 0;
 };
 
 /// Starts a ps. Errors: an address or the keys are wrong, or the port is in use.

@@ -97,8 +97,11 @@ Result<void> check_top(const Job& job) {
                  "use a power of two from 2 to 4096");
   }
   if (job.cluster.ps > job.partitions) {
+    const bool in_workers = job.cluster.ps_in_workers;
     return wrong(str(job.cluster.ps, " ps can't share ", job.partitions, " partitions"),
-                 "cluster.ps", "use fewer ps, or start a new run with more `partitions`");
+                 in_workers ? "cluster.workers" : "cluster.ps",
+                 str("use fewer ", in_workers ? "workers" : "ps",
+                     ", or start a new run with more `partitions`"));
   }
   const ClusterSpec& cluster = job.cluster;
   if (cluster.ps_in_workers && job.model.is_custom()) {

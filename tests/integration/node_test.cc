@@ -195,6 +195,56 @@ TEST_CASE("the processes that node has started end with the chief, also if it is
   }
 }
 
+TEST_CASE("a second signal ends a worker at once while its ps still waits", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, /*epochs=*/100'000);
+  const std::string address = free_address();
+  Program chief(
+      "downpour-chief",
+      {dir / "job.toml", "--bind", address, "--keys", dir / "keys", "--set", "cluster.workers=2"},
+      dir.path());
+  const std::vector<std::string> member = {"--chief", address, "--keys", dir / "keys"};
+  std::vector<std::string> with_ps = member;
+  with_ps.emplace_back("--with-ps");
+  Program first("downpour-worker", with_ps, dir.path() + "/keys");
+  Program second("downpour-worker", member, dir.path());
+  wait_for_checkpoint(dir);
+  first.signal(SIGTERM);  // no other ps can take the partitions, so this one stays
+  ::usleep(1'000'000);
+  first.signal(SIGTERM);
+  const Ended ended = first.wait(10);
+  CHECK_FALSE(ended.timed_out);
+  CHECK(ended.status == 128 + SIGTERM);
+}
+
+TEST_CASE("the flags of a ps in a worker must fit together", "[integration]") {
+  const ScratchDir dir;
+  const auto refused = [&](std::vector<std::string> flags, const std::string& text) {
+    flags.insert(flags.begin(), {"--chief", "127.0.0.1:1"});
+    const Ended ended = Program("downpour-worker", flags, dir.path()).wait();
+    CHECK(ended.status == 64);
+    CAPTURE(ended.err);
+    CHECK(ended.err.find(text) != std::string::npos);
+  };
+  dir.write("worker.key", "");
+  refused({"--with-ps", "--keys", dir / "worker.key"}, "give the folder that has both keys");
+  refused({"--with-ps", "--insecure", "--role", "input"}, "an input process has no ps");
+  refused({"--insecure", "--ps-threads", "2"}, "add --with-ps");
+}
+
+TEST_CASE("a worker with a ps reports once that the chief does not answer", "[integration]") {
+  const ScratchDir dir;
+  const Ended ended =
+      Program("downpour-worker",
+              {"--chief", free_address(), "--insecure", "--with-ps", "--connect-timeout", "1"},
+              dir.path())
+          .wait();
+  CHECK(ended.status == 69);
+  const size_t said = ended.err.find("error:");
+  REQUIRE(said != std::string::npos);
+  CHECK(ended.err.find("error:", said + 1) == std::string::npos);  // once, not twice
+}
+
 TEST_CASE("one --set can't change the threads of a ps in a worker", "[integration]") {
   const ScratchDir dir;
   make_job(dir);
