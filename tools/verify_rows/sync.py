@@ -11,7 +11,8 @@ from .lab import descendants, outputs
 
 ROW_SAME, ROW_RATE, ROW_MIXED, ROW_LOCAL, ROW_STAGED = "sync-same", "sync-rate", "mixed-rate", "local-bytes", "staged-memory"
 SYNC = ("--set", "train.mode=sync", "--set", "train.replicas=4")
-PROCESSES = {f"{workers} workers, {ps} ps": ("--workers", workers, "--ps", ps) for workers in (1, 2, 3) for ps in (1, 2)}
+PROCESSES = {f"{workers} workers, {ps} ps": ("--workers", workers, "--ps", ps) for workers in (1, 2, 3) for ps in (1, 2)} \
+    | {"2 workers, a ps in each": ("--workers", 2, "--ps", "in_workers")}
 JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
 
 
@@ -27,10 +28,10 @@ def _predictions(lab, data):
     return lab.run(ROW_SAME, [lab.program(), "predict", run, "--data", data, "--quiet"]).expect().out
 
 
-def _train_and_kill(lab, job, flags, victim):
+def _train_and_kill(lab, job, flags, victim, ps=2):
     """Trains, and kills a process once the first checkpoint is published."""
     run_dir = lab.row_folder(ROW_SAME) / "run"
-    command = lab.train_command(job, run_dir, *flags, "--workers", 2, "--ps", 2, "--set", "train.checkpoint.every=20")
+    command = lab.train_command(job, run_dir, *flags, "--workers", 2, "--ps", ps, "--set", "train.checkpoint.every=20")
     events = run_dir / "events.jsonl"
     with lab.start(ROW_SAME, command, 300) as running:
         while running.is_running():
@@ -45,11 +46,14 @@ def _train_and_kill(lab, job, flags, victim):
     raise Broken(f"the training had ended before a {victim} could be killed")
 
 
-@row(ROW_SAME, "synchronous training of mnist and adult: the same predictions for any number of processes, and after kills")
+@row(ROW_SAME, "synchronous training of mnist, adult and clicks: the same predictions for any number of processes, and after kills")
 def same(lab):
     images, _ = (_unpacked(lab, f"mnist/train-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1"))
     jobs = {"mnist, MLP": ("mnist.toml", (*SYNC, "--epochs", 1, "--set", f"data.source={images}"), lab.data("mnist/t10k-images-idx3-ubyte.gz")),
             "adult, Wide & Deep": ("adult.toml", (*SYNC, "--epochs", 2, "--set", "data.shard_records=2000"), lab.data("adult/adult.test"))}
+    train, _ = lab.synth(ROW_SAME, "train.tsv", 200_000)
+    clicks, _ = lab.synth(ROW_SAME, "test.tsv", 20_000, 1)
+    jobs["clicks, Wide & Deep, several messages a batch"] = (JOBS[4096], (*SYNC, "--epochs", 1, "--set", f"data.source={train}", "--set", "eval.source=[]"), clicks)
     for title, (job, flags, test) in jobs.items():
         found = {}
         for name, processes in PROCESSES.items():
@@ -57,9 +61,11 @@ def same(lab):
             found[name] = _predictions(lab, test)
         lab.train(ROW_SAME, job, *flags, "--threads", 2)
         found["one process, 2 threads"] = _predictions(lab, test)
-        for victim in ("downpour-worker", "downpour-ps"):
-            _train_and_kill(lab, job, flags, victim)
-            found[f"kill -9 of a {victim}"] = _predictions(lab, test)
+        for victim, ps in (("downpour-worker", 2), ("downpour-ps", 2), ("downpour-worker", "in_workers")):
+            if test is clicks:  # its few steps end before the first checkpoint
+                break
+            _train_and_kill(lab, job, flags, victim, ps)
+            found[f"kill -9 of a {victim}, ps {ps}"] = _predictions(lab, test)
         first = next(iter(found.values()))
         other = [name for name, predictions in found.items() if predictions != first]
         lines = first.count("\n")
