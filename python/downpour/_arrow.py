@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from typing import Any, Iterable
+from typing import Any, Collection, Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 
 from . import _library as c
-from ._table import MOST_NUMBERS, Table, filled, leave_out
+from ._table import MOST_NUMBERS, Table, filled, leave_out, say_texts
 from ._values import check_range, finite_vectors, text_of, vectors_of
 
 
-def table_of(data: Any) -> Table:
-    """Makes a table of columns that the Arrow C data interface gives, without a copy of numbers and texts."""
+def table_of(data: Any, texts: Collection[str] = ()) -> Table:
+    """Makes a table of columns that the Arrow C data interface gives, without a copy of numbers and texts. `texts` are
+    those of downpour._table.table_of()."""
     if isinstance(data, pa.Table):
         batches = data.combine_chunks().to_batches()
         if len(batches) > 1:
@@ -25,7 +27,8 @@ def table_of(data: Any) -> Table:
         raise TypeError(f"X is a {type(data).__name__} of PyArrow; give a table or a record batch")
     rounded: set[str] = set()
     columns = {name: _plain(name, column, rounded) for name, column in zip(_unique(data.schema.names), data.columns)}
-    columns = {name: column for name, column in columns.items() if column is not None}
+    columns = {name: _booleans_as_texts(name, column) if name in texts else column
+               for name, column in columns.items() if column is not None}
     if columns and all(isinstance(column, pa.Array) for column in columns.values()):
         return _ArrowTable(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)), rounded)
     table = Table(data.num_rows)
@@ -88,6 +91,13 @@ def _plain(name: str, column: Any, rounded: set[str]) -> Any:
     return vectors_of(name, column.to_numpy(zero_copy_only=False))
 
 
+def _booleans_as_texts(name: str, column: Any) -> Any:
+    if isinstance(column, np.ndarray) or not pa.types.is_boolean(column.type):
+        return column
+    say_texts(name)
+    return compute.if_else(column, "True", "False")
+
+
 def _of_decimals(column: Any) -> Any:
     """Returns decimals as integers, if they have no decimal places, otherwise as floats."""
     if column.type.scale == 0:
@@ -113,6 +123,9 @@ class _ArrowTable(Table):
         if self.rows * len(columns) > MOST_NUMBERS:
             return []
         return [filled(column.to_numpy(zero_copy_only=False).astype(np.float64), None) for column in columns]
+
+    def columns_of_texts(self) -> set[str]:
+        return {name for name, column in zip(self.names, self._batch.columns) if not _is_number_type(column.type)}
 
     def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
         indices = pa.array(codes, mask=np.asarray(codes) < 0)

@@ -20,7 +20,7 @@ from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
     integers_of, one_dimensional)
 from ._progress import print_epochs
-from ._table import Table, booleans_as_texts, loaded, rows_of, split, table_of, titles_of, with_titles
+from ._table import Table, loaded, rows_of, split, table_of, titles_of, with_titles
 from ._training import Callback, Trained, job_text, set_length, threads_of, train
 from ._values import check_range, warn
 
@@ -146,7 +146,8 @@ class Model:
             settings["model.weights"] = weights
         alive: list[Any] = [table]
         if eval_set is not None:
-            held_out = table_of(eval_set[0], names)
+            titles = titles_of(X) if names is None else None
+            held_out = table_of(with_titles(eval_set[0], titles), names, table.columns_of_texts())
             held_out.add_numbers(target, encode_known(as_labels(eval_set[1]), found, held_out.rows))
             if sample_weight is not None:
                 held_out.add_numbers(weights, np.ones(held_out.rows, np.float32))
@@ -351,7 +352,7 @@ class Model:
     def _table_of(self, X: Any) -> Table:
         """Makes the table of data that have the columns of the records of training."""
         X = with_titles(X, self._titles if self._names is None else None)
-        return table_of(booleans_as_texts(X, self._columns_of("text") - self._columns_of("number")), self._names)
+        return table_of(X, self._names, self._columns_of("text") - self._columns_of("number"))
 
     def _columns_of(self, kind: str) -> set[str]:
         return {column["name"] for column in self.description["columns"] if column["type"] == kind}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,8 +24,9 @@ class Table:
     _handle: ctypes.c_void_p | None = None  # also if __init__ fails
     wide: np.ndarray | None = None  # an array whose columns are one column of the table
 
-    def __init__(self, rows: int):
+    def __init__(self, rows: int, texts: Collection[str] = ()):
         self.rows = rows
+        self.texts = texts  # columns of a model in which booleans are texts, as in files and categories
         self.names: list[str] = []
         self.rounded: set[str] = set()  # columns of floats that are too large to have every integer
         self._columns: list[c.Column] = []
@@ -81,6 +82,10 @@ class Table:
             present = None if valid is None else np.unpackbits(valid, count=self.rows, bitorder="little").astype(bool)
             found.append(filled(values, present))
         return found
+
+    def columns_of_texts(self) -> set[str]:
+        """Returns the names of the columns of texts."""
+        return {name for name, column in zip(self.names, self._columns) if column.kind == c.DICTIONARY}
 
     def add_dictionary(self, name: str, codes: np.ndarray, texts: Iterable[str]) -> None:
         """Adds a column of texts: row i is texts[codes[i]]; a negative code is a missing value."""
@@ -207,27 +212,6 @@ def with_titles(X: Any, titles: list[str] | None) -> Any:
     return {name: X[:, i] for i, name in enumerate(titles)}
 
 
-def booleans_as_texts(X: Any, texts: set[str]) -> Any:
-    """Returns a DataFrame or Arrow table with the texts that files and categories have in the place of booleans, in the
-    columns `texts`."""
-    module = type(X).__module__.partition(".")[0]
-    if module not in ("pandas", "pyarrow") or not hasattr(X, "columns"):
-        return X
-    kinds = dict(X.dtypes) if module == "pandas" else dict(zip(X.schema.names, X.schema.types))
-    flags = [name for name, kind in kinds.items() if str(name) in texts and str(kind).startswith("bool")]
-    if not flags:
-        return X
-    warn(f"column `{flags[0]}` has booleans, but the model was trained on texts; they are taken as the texts "
-         '"True" and "False", as pandas writes them')
-    if module == "pandas":
-        return X.assign(**{name: X[name].astype(object).map({True: "True", False: "False"}) for name in flags})
-    import pyarrow.compute as compute
-
-    for name in flags:
-        X = X.set_column(X.schema.names.index(name), name, compute.if_else(X.column(name), "True", "False"))
-    return X
-
-
 def _is_dataset(X: Any) -> bool:
     return type(X).__module__ == "pyarrow._dataset" and hasattr(X, "to_table")
 
@@ -269,19 +253,19 @@ def loaded(X: Any) -> Any:
     return np.concatenate([as_array(part) for part in parts])
 
 
-def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
+def table_of(X: Any, names: Sequence[str] | None = None, texts: Collection[str] = ()) -> Table:
     """Makes a table of a NumPy array [rows, columns], SciPy matrix, pandas DataFrame, PyArrow table or record batch,
     or a mapping of names to arrays, or of what loaded() makes of `X`. Columns of an array are named `names`, otherwise
-    x0, x1, ..."""
+    x0, x1, ... Booleans of the columns `texts` become the texts "True" and "False", with a warning."""
     X = loaded(X)
     module = type(X).__module__.partition(".")[0]
     if module == "pyarrow":
         from . import _arrow
 
-        return _arrow.table_of(X)
+        return _arrow.table_of(X, texts)
     if module == "pandas" and not hasattr(X, "columns"):
         raise ValueError("X is a series; give a frame, for example X.to_frame()")
-    table = Table(rows_of(X))
+    table = Table(rows_of(X), texts)
     if module == "scipy":
         table.add_pairs("features", X)
     elif module == "pandas":
@@ -325,7 +309,9 @@ def _add_matrix(table: Table, matrix: np.ndarray, names: Sequence[str] | None) -
 
 
 def _add_array(table: Table, name: str, values: np.ndarray) -> None:
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind == "b" and name in table.texts:
+        _add_objects(table, name, values.astype(object))
+    elif values.dtype.kind in "biuf":
         table.add_numbers(name, values)
     elif values.dtype.kind == "O" and values.ndim == 1:
         _add_objects(table, name, values)
@@ -339,7 +325,10 @@ def _add_array(table: Table, name: str, values: np.ndarray) -> None:
 
 def _add_objects(table: Table, name: str, values: np.ndarray) -> None:
     first = next((value for value in values if not is_missing(value)), None)
-    if isinstance(first, str):
+    if name in table.texts and any(isinstance(value, (bool, np.bool_)) for value in values):
+        say_texts(name)
+        table.add_objects(name, values)
+    elif isinstance(first, str):
         table.add_objects(name, values)
     elif is_sequence(first):
         table.add_numbers(name, vectors_of(name, values))
@@ -349,6 +338,11 @@ def _add_objects(table: Table, name: str, values: np.ndarray) -> None:
         table.add_numbers(name, *numbers)
     else:
         table.add_objects(name, values)
+
+
+def say_texts(name: str) -> None:
+    warn(f"column `{name}` has booleans, but the model was trained on texts; they are taken as the texts "
+         '"True" and "False", as pandas writes them')
 
 
 def leave_out(name: str) -> None:
@@ -369,7 +363,7 @@ def _add_series(table: Table, name: str, series: Any) -> None:
         _add_array(table, name, series.to_numpy())
     elif kind == "f":  # pandas' types with missing values
         table.add_numbers(name, series.to_numpy(np.float64, na_value=np.nan))
-    elif kind in "biu":
+    elif kind in "biu" and not (kind == "b" and name in table.texts):
         missing = series.isna().to_numpy()
         table.add_numbers(name, series.to_numpy(dtype.numpy_dtype, na_value=kind != "b" and 0), missing)
     else:

@@ -367,6 +367,28 @@ def test_booleans_for_a_model_of_a_file(tmp_path):
             np.testing.assert_array_equal(model.predict_raw(form), wanted)
 
 
+def test_booleans_of_objects_arrays_and_mappings_for_a_model_of_a_file(tmp_path):
+    frame = animals(1000)
+    frame["grey"] = (frame.pop("colour") == "grey").where(np.arange(1000) % 9 > 0, None)
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    model = dp.train(data=tmp_path / "train.csv", run_dir=tmp_path / "run",
+                     settings={"model.target": "kind", "train.epochs": 5})
+    wanted = model.predict_raw(pd.read_csv(tmp_path / "train.csv", dtype={"grey": str}))
+    read = pd.read_csv(tmp_path / "train.csv")  # objects, because of the missing values
+    full = read.grey.notna().to_numpy()
+    x = read[["size", "grey"]]
+    mixed = x.assign(grey=x.grey.where(np.arange(1000) != 1, str(x.grey[1])))
+    whole = x[full].astype({"grey": bool})
+    records = np.rec.fromarrays([whole["size"], whole.grey], names=["size", "grey"])
+    mask = np.ma.masked_array(x.grey.fillna(False).to_numpy(bool), ~full)
+    for form, rows in [(x, full | True), (mixed, full | True), (x[full], full), (records, full),
+                       ({name: whole[name].to_numpy() for name in whole}, full),
+                       ({"size": x["size"].to_numpy(), "grey": mask}, full | True)]:
+        with pytest.warns(UserWarning, match="`grey` has booleans, but the model was trained on texts"):
+            raw = model.predict_raw(form)
+        np.testing.assert_array_equal(raw, wanted[rows])
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "npz", "memory"])
 @pytest.mark.parametrize("op", ["standardize", "quantile"])
 def test_numbers_with_a_large_offset_are_transformed_as_numpy_does_in_every_format(form, op, tmp_path):
