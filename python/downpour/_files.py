@@ -40,7 +40,8 @@ def convert(sources: list[str | os.PathLike], out: str | os.PathLike, *, allow_p
     Args:
         sources: Parquet or Feather files, folders of Parquet files, or pickles of pandas, all with the same columns.
         out: CSV with a header if it ends in .csv, an object per line if it ends in .jsonl; each also with .gz. Booleans
-            become 1 and 0, decimals become numbers, times become texts. A missing value is an empty cell, or no member.
+            become 1 and 0, decimals become numbers (with all digits, if they have no decimal places), times become
+            texts. A missing value is an empty cell, or no member.
         allow_pickle: reads pickles, which can run any program.
 
     Raises:
@@ -118,8 +119,10 @@ def _plain(batch: Any, source: Any, lists: bool) -> Any:
             return pa.string()
         if kinds.is_boolean(kind):
             return pa.int8()
-        if kinds.is_decimal(kind):
-            return pa.float64()
+        if kinds.is_decimal(kind):  # ids keep all digits
+            return pa.float64() if kind.scale > 0 else kind
+        if kind == getattr(pa, "string_view", lambda: None)():
+            return pa.large_string()
         if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_string(kind) or kinds.is_large_string(kind):
             return pa.float32() if kinds.is_float16(kind) else kind
         if kinds.is_temporal(kind) and not kinds.is_duration(kind):
@@ -210,7 +213,7 @@ class _JsonLines(_Lines):
     def _line(row: dict[str, Any], source: Any) -> str:
         members = {name: value for name, value in row.items() if value is not None and value == value}
         try:
-            return json.dumps(members, allow_nan=False)
+            return json.dumps(members, allow_nan=False, default=int)  # a decimal without decimal places
         except ValueError:
             name = next(name for name, value in members.items() if not _is_json(value))
             raise ValueError(f"{source}: column `{name}` has the value {members[name]}, which JSON does not have; "
@@ -222,7 +225,7 @@ class _JsonLines(_Lines):
 
 def _is_json(value: Any) -> bool:
     try:
-        json.dumps(value, allow_nan=False)
+        json.dumps(value, allow_nan=False, default=int)
     except ValueError:
         return False
     return True

@@ -63,6 +63,25 @@ def test_values_of_a_csv_file_are_those_of_the_table(tmp_path):
     assert len(lines) == 4 and lines["count"].tolist()[3] == 2**40
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_decimals_without_decimal_places_and_views_of_texts(form, tmp_path):
+    ids = 2**60 + np.arange(600) % 20
+    words = pa.array(["no", "yes"]).take(np.arange(600) % 2)
+    table = pa.table({"id": pa.array([None, *ids[1:].tolist()]).cast(pa.decimal128(20, 0)),
+                      "large": pa.array([decimal.Decimal(2**63 + 1)] * 600, pa.decimal256(40, 0)),
+                      "kind": pa.array(ids).cast(pa.decimal128(20, 0)).dictionary_encode(),
+                      "word": words.cast(pa.string_view()), "label": np.arange(600) % 2})
+    feather.write_feather(table, str(tmp_path / "t.feather"))
+    convert(tmp_path / "t.feather", "--out", tmp_path / f"t.{form}")
+    path = tmp_path / f"t.{form}"
+    read = pd.read_csv(path, dtype=str) if form == "csv" else pd.DataFrame(
+        [{name: str(value) for name, value in json.loads(line).items()} for line in path.read_text().splitlines()])
+    assert read.id[1:].tolist() == read.kind[1:].tolist() == [str(each) for each in ids[1:]] and pd.isna(read.id[0])
+    assert set(read.large) == {str(2**63 + 1)} and read.word.tolist() == words.to_pylist()
+    model = dp.train(data=table.select(["id", "label"]), run_dir=tmp_path / "run", settings={"train.epochs": 8})
+    assert (model.predict(table) == table["label"].to_numpy()).mean() > 0.95
+
+
 def test_files_that_cannot_be_converted(tmp_path):
     frame = animals(10)
     frame.to_pickle(tmp_path / "a.pkl")
