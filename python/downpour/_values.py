@@ -151,6 +151,8 @@ def factorize(name: str, values: Sequence[Any]) -> tuple[np.ndarray, list[str]]:
 
 def text_of(value: Any) -> str:
     """Returns the text of a category. A whole number has no decimal point, as in the column of numbers that it becomes."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return str(int(value) if _is_integer(value) else float(value))
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value)

@@ -308,6 +308,18 @@ def test_categories_of_other_values_are_those_of_their_texts(kinds):
             assert (model.predict(frame.astype(bool)) == y).all()
 
 
+def test_categories_of_decimals_are_those_of_their_numbers():
+    quarters = np.random.default_rng(1).integers(4, 17, 600) / 4
+    y = quarters * 4 % 2 > 0
+    dictionary = pa.array([Decimal(value) for value in quarters], pa.decimal128(22, 3)).dictionary_encode()
+    texts = pa.table({"n": [f"{value:g}" for value in quarters]})
+    model = dp.Model(epochs=3).fit(texts, y)
+    for form in (pa.table({"n": dictionary}), pd.DataFrame({"n": dictionary.to_pandas()}),
+                 {"n": np.array(["x", *dictionary.to_pylist()], object)}):
+        raw = model.predict_raw(form)
+        np.testing.assert_array_equal(raw[-600:], model.predict_raw(texts))
+
+
 def test_texts_of_digits_stay_texts(tmp_path):
     codes = np.random.default_rng(1).integers(0, 40, 1200)
     frame = pd.DataFrame({"code": [f"{code:05}" for code in codes], "bought": codes % 2})
