@@ -30,6 +30,7 @@ def _convert(arguments: list[str]) -> int:
         return 65
     size = pathlib.Path(flags.out).stat().st_size
     more = " --set data.quoted_newlines=true" if done.has_breaks else ""
+    more += " --set data.header=true" if done.names_are_numbers else ""
     print(f"{flags.out}: {done.records} records, {size / 1e6:.1f} MB; to train: downpour train {flags.out}{more}")
     return 0
 

@@ -8,6 +8,8 @@ import os
 import pathlib
 from typing import IO, Any, Iterable, Iterator, NamedTuple
 
+from ._values import is_number, text_of
+
 __all__ = ["convert", "read", "write"]
 
 _BATCH_ROWS = 65_536
@@ -32,6 +34,7 @@ class _PickleError(ValueError):
 class Converted(NamedTuple):
     records: int
     has_breaks: bool  # a text of a CSV file has a line break: data.quoted_newlines = true reads it
+    names_are_numbers: bool  # a column of a CSV file is named "0", for example: data.header = true reads it
 
 
 def convert(sources: list[str | os.PathLike], out: str | os.PathLike, *, allow_pickle: bool = False) -> Converted:
@@ -68,7 +71,8 @@ def write(batches: Iterable[tuple[Any, Any]], out: pathlib.Path) -> Converted:
         unfinished.replace(out)
     finally:
         unfinished.unlink(missing_ok=True)
-    return Converted(records, lines.has_breaks)
+    named = lines.names or []
+    return Converted(records, lines.has_breaks, kind is _CsvLines and any(map(is_number, named)))
 
 
 def _batches(path: pathlib.Path, allow_pickle: bool) -> Iterator[Any]:
@@ -121,20 +125,24 @@ def _plain(batch: Any, source: Any, lists: bool) -> Any:
             return pa.int8()
         if kinds.is_decimal(kind):  # ids keep all digits
             return pa.float64() if kind.scale > 0 else kind
-        if kind == getattr(pa, "string_view", lambda: None)():
-            return pa.large_string()
-        if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_string(kind) or kinds.is_large_string(kind):
+        if is_text(kind):
+            return pa.large_string() if kind == _string_view() else kind
+        if kinds.is_integer(kind) or kinds.is_floating(kind):
             return pa.float32() if kinds.is_float16(kind) else kind
         if kinds.is_temporal(kind) and not kinds.is_duration(kind):
             return pa.string()
         if lists and (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
             return pa.list_(plain_type(name, kind.value_type))
-        hint = "" if lists else "; a list can be written to .jsonl"
+        of_times = "; leave it out, or convert it to numbers, for example with .dt.total_seconds()"
+        of_lists = "" if lists else "; a list can be written to .jsonl"
+        hint = of_times if kinds.is_duration(kind) else of_lists if kinds.is_nested(kind) else "; leave it out"
         raise ValueError(f"{source}: column `{name}` has the type {kind}, which can't be written{hint}")
 
     columns = []
     for name, column in zip(batch.schema.names, batch.columns):
         try:
+            if lists and kinds.is_dictionary(column.type):  # in JSON, categories of numbers can be texts
+                column = _texts_of(column)
             column = column.cast(plain_type(name, column.type))
         except pa.ArrowException as error:
             raise ValueError(f"{source}: column `{name}`: {error}") from error
@@ -142,6 +150,36 @@ def _plain(batch: Any, source: Any, lists: bool) -> Any:
             column = compute.if_else(compute.is_nan(column), None, column)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _texts_of(column: Any) -> Any:
+    """Returns categories of numbers and booleans as those of their texts, as Model has them."""
+    import pyarrow as pa
+
+    if not is_number_or_boolean(column.type.value_type):
+        return column
+    texts = [None if value is None else text_of(value) for value in column.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
+
+
+def is_number_or_boolean(kind: Any) -> bool:
+    """Returns True for the types of numbers and booleans of PyArrow."""
+    import pyarrow.types as kinds
+
+    return kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind) or kinds.is_boolean(kind)
+
+
+def is_text(kind: Any) -> bool:
+    """Returns True for the types of texts of PyArrow."""
+    import pyarrow.types as kinds
+
+    return kinds.is_string(kind) or kinds.is_large_string(kind) or kind == _string_view()
+
+
+def _string_view() -> Any:
+    import pyarrow as pa
+
+    return getattr(pa, "string_view", lambda: None)()  # of PyArrow 16 and later
 
 
 def _has_breaks(table: Any) -> bool:

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from typing import Any, Callable, Iterable, Literal, Mapping
 
+from . import _files
 from . import _library as c
 from ._model import Model
 from ._training import Callback, toml_of
@@ -56,8 +57,9 @@ def train(
     Args:
         job: the path of a job file (.toml). None: a model is chosen for `data`.
         data: path of a data file, or a list of paths. A pandas DataFrame or PyArrow table is written to a file beside
-            the run folder, RUN_DIR.data.csv (.jsonl if texts have line breaks or are numbers), which is removed when
-            the run is complete. None: the job names its data.
+            the run folder, RUN_DIR.data.csv, which is removed when the run is complete. It is RUN_DIR.data.jsonl if
+            there are lists and, without `job`, if there are texts with line breaks, texts that are numbers, or categories
+            of numbers. None: the job names its data.
         ps: parameter-server processes; None: those of the job, or 1. "in_workers": each worker process also runs one.
         workers: worker processes; None: those of the job, or 1. With one of each, everything runs in one process.
             0: one process with a worker for each replica.
@@ -124,8 +126,7 @@ def _check_same_data(run_dir: str, made: pathlib.Path, digest: str) -> None:
 
 def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str, Any], pathlib.Path | None]:
     """Returns the keys of the job that name the data, and the file beside the run folder that data in memory become.
-    `detected`: the program detects the fields. In CSV files it can't do that if texts have line breaks, and it takes texts
-    such as "00512" for numbers."""
+    `detected`: the program detects the fields. In CSV files it can't do that if texts have line breaks."""
     if data is None:
         return {}, None
     if isinstance(data, (str, os.PathLike)):
@@ -138,35 +139,45 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
         raise ValueError("data in memory need a run_dir, because no file gives the run its name")
     import pyarrow as pa
 
-    from . import _files
-
     if not isinstance(data, (pa.Table, pa.RecordBatch)) and type(data).__module__.partition(".")[0] != "pandas":
         raise TypeError(f"data is a {type(data).__name__}, but must be a path, a list of paths, a DataFrame or a PyArrow "
                         "table; make one with pandas.DataFrame(data)")
     data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-    table = data if isinstance(data, pa.Table) else pa.Table.from_pandas(data, preserve_index=False)
+    if not isinstance(data, pa.Table):
+        if list(data.columns) == list(range(data.shape[1])):  # the names that Model.fit gives them
+            data = data.set_axis([f"x{i}" for i in range(data.shape[1])], axis=1)
+        data = pa.Table.from_pandas(data, preserve_index=False)
     path = pathlib.Path(os.path.abspath(run_dir) + ".data.csv")
     path.parent.mkdir(parents=True, exist_ok=True)
-    batches = [("data", batch) for batch in table.to_batches()]
-    has_breaks = _files.write(batches, path).has_breaks
-    if not (has_breaks or (detected and any(map(_has_numbers_as_texts, table.columns)))):
-        return {"data.source": [str(path)]}, path
-    if not detected:
-        return {"data.source": [str(path)], "data.quoted_newlines": True}, path
-    path.unlink()
+    batches = [("data", batch) for batch in data.to_batches()]
+    if not any(_is_for_json(column, detected) for column in data.columns):
+        has_breaks = _files.write(batches, path).has_breaks
+        if not detected:
+            return {"data.source": [str(path)], **({"data.quoted_newlines": True} if has_breaks else {})}, path
+        if not has_breaks:  # names such as "0" could be a record
+            return {"data.source": [str(path)], "data.header": True, "data.delimiter": ","}, path
+        path.unlink()
     path = path.with_suffix(".jsonl")
     _files.write(batches, path)
     return {"data.source": [str(path)]}, path
 
 
-def _has_numbers_as_texts(column: Any) -> bool:
+def _is_for_json(column: Any, detected: bool) -> bool:
+    """Returns True for a column of lists, and one whose values the program would take for numbers, if it detects the fields:
+    texts such as "00512", also if other texts are in the column, and categories of numbers."""
     import pyarrow as pa
+    import pyarrow.types as kinds
 
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    kind = column.type
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return True
+    is_category = kinds.is_dictionary(kind)
+    kind = kind.value_type if is_category else kind
+    if not detected:
         return False
-    texts = [text for text in column.cast(pa.large_string()).unique().to_pylist() if text]
-    return bool(texts) and all(map(is_number, texts))
+    if not _files.is_text(kind):
+        return is_category and _files.is_number_or_boolean(kind)
+    return any(map(is_number, filter(None, column.cast(pa.large_string()).unique().to_pylist())))
 
 
 def _absolute(path: str | os.PathLike) -> str:

@@ -326,3 +326,46 @@ def test_texts_of_digits_stay_texts(tmp_path):
     model = dp.train(data=frame, run_dir=tmp_path / "run", settings={"model.target": "bought", "train.epochs": 3})
     assert model.description["columns"][0]["type"] == "text"
     assert (model.predict(frame[["code"]]) == codes % 2).all()
+
+
+def test_columns_of_a_frame_in_processes_are_those_of_fit(tmp_path):
+    """Texts of which some are numbers, and categories of numbers and booleans."""
+    codes = np.random.default_rng(1).integers(0, 4, 1200)
+    frame = pd.DataFrame({
+        "code": np.array(["1", "2", "3", "unknown"])[codes],
+        "level": pd.Categorical(np.array([0, 1000, 2000, 3000])[codes]),
+        "share": pd.Categorical(np.array([0.5, 1.0, 2.5, 1e-5])[codes]),
+        "odd": pd.Categorical(codes % 2 == 1),
+        "bought": codes % 2})
+    for name in ("code", "level", "share", "odd"):
+        part = frame[[name, "bought"]]
+        model = dp.train(data=part, run_dir=tmp_path / name, settings={"model.target": "bought", "train.epochs": 8})
+        assert {column["type"] for column in model.description["columns"]} == {"text"}
+        assert (model.predict(part) == codes % 2).all()
+        assert model.description["columns"] == dp.Model(epochs=1).fit(part, "bought").description["columns"]
+
+
+def test_frames_with_lists_and_with_durations_in_processes(tmp_path):
+    matrix, _, _ = vectors()
+    y = matrix[:, 0] > 0
+    frame = pd.DataFrame({"v": list(matrix), "label": y.astype(int)})
+    settings = {"train.epochs": 8}
+    model = dp.train(data=frame, run_dir=tmp_path / "run", settings=settings)
+    assert (model.predict(frame[["v"]]) == y).mean() > 0.9
+    durations = pd.DataFrame({"took": pd.to_timedelta(np.arange(ROWS), unit="s"), "label": y.astype(int)})
+    with pytest.raises(ValueError, match="`took` has the type duration.*dt.total_seconds()") as raised:
+        dp.train(data=durations, run_dir=tmp_path / "no", settings=settings)
+    assert "list" not in str(raised.value)
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], ["0", "1", "2"]])
+def test_names_that_are_numbers_are_no_record(names, tmp_path):
+    x = np.random.default_rng(1).normal(size=(600, 2))
+    y = (x[:, 0] > 0).astype(int)
+    frame = pd.DataFrame(np.c_[x, y], columns=names)
+    model = dp.train(data=frame, run_dir=tmp_path / "run", settings={"train.epochs": 3})
+    assert model.summary["accounts"][0]["read"] == 600 and model.classes.tolist() == [0, 1]
+    assert (model.predict(frame.drop(columns=names[2])) == y).mean() > 0.9
+    if names[0] == 0:
+        assert {column["name"] for column in model.description["columns"]} == {"x0", "x1"}
+        np.testing.assert_array_equal(model.predict_raw(x), model.predict_raw(frame))
