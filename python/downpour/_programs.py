@@ -16,7 +16,7 @@ from . import _files
 from . import _library as c
 from ._model import Model
 from ._training import Callback, toml_of
-from ._values import is_number
+from ._values import check_finite, is_number, warn
 
 __all__ = ["program", "train"]
 
@@ -52,7 +52,7 @@ def train(
     """Trains a job with the processes that ``downpour train`` starts, and returns its model.
 
     Unlike `Model.fit`, this writes a run folder with checkpoints and starts a process again that has died. A call for a
-    run that was interrupted continues it.
+    run that was interrupted continues it. A warning of the program becomes one of Python.
 
     Args:
         job: the path of a job file (.toml). None: a model is chosen for `data`.
@@ -149,6 +149,8 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
         data = pa.Table.from_pandas(data, preserve_index=False)
     path = pathlib.Path(os.path.abspath(run_dir) + ".data.csv")
     path.parent.mkdir(parents=True, exist_ok=True)
+    if detected:
+        _check_numbers(data)
     batches = [("data", batch) for batch in data.to_batches()]
     if not any(_is_for_json(column, detected) for column in data.columns):
         has_breaks = _files.write(batches, path).has_breaks
@@ -160,6 +162,15 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
     path = path.with_suffix(".jsonl")
     _files.write(batches, path)
     return {"data.source": [str(path)]}, path
+
+
+def _check_numbers(table: Any) -> None:
+    """Raises ValueError for numbers that Model.fit refuses, too; the program would read them as missing values."""
+    import pyarrow.types as kinds
+
+    for name, column in zip(table.schema.names, table.columns):
+        if kinds.is_floating(column.type):
+            check_finite(f"column `{name}`", column.to_numpy())
 
 
 def _is_for_json(column: Any, detected: bool) -> bool:
@@ -199,6 +210,8 @@ def _run(command: list[str], callbacks: list[Callback], verbose: bool) -> dict[s
                     print(line, end="", flush=True)
                 if event.get("event") == "error":
                     error = event
+                elif event.get("event") == "notice" and event.get("level") != "note":
+                    warn(event["text"])
                 elif line.startswith("error: "):  # of the flags
                     error = {"what": line.removeprefix("error: ").strip()}
                 if event and any([bool(callback(event)) for callback in callbacks]) and not stopping:

@@ -134,6 +134,15 @@ def check_range(what: str, values: np.ndarray) -> bool:
                      f"{_FLOAT32_MAX:.1e}; divide it, or take its logarithm")
 
 
+def check_finite(what: str, values: np.ndarray) -> None:
+    """Raises ValueError for infinity, and for what check_range() refuses. NaN is a missing value."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(infinite.argmax())
+        raise ValueError(f"{what} has the value {values[row]} in row {row}; set it to NaN, or remove the row")
+    check_range(what, values)
+
+
 def factorize(name: str, values: Sequence[Any]) -> tuple[np.ndarray, list[str]]:
     """Returns a code for each value, and the texts of the codes. Missing values have the code -1."""
     places: dict[str, int] = {}

@@ -328,6 +328,26 @@ print("{}", file=sys.stderr)
     assert summary["signals"] == 1 and len(summary["text"]) == 300_000
 
 
+def test_warnings_of_the_program_are_those_of_python(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"code": np.array(["1", "2", "3", "unknown"])[rng.integers(0, 4, 600)], "label": np.arange(600) % 2})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(UserWarning, match='the column `code` has numbers and "unknown", read as missing') as caught:
+        dp.train(data=tmp_path / "t.csv", run_dir=tmp_path / "run", settings={"train.epochs": 1})
+    assert caught[0].filename == __file__
+
+
+def test_infinity_in_a_frame_is_an_error_as_in_fit(tmp_path):
+    x = np.arange(600) * 1.0
+    for value, row in ((np.inf, 7), (-np.inf, 9), (1e300, 11)):
+        frame = pd.DataFrame({"x": np.where(np.arange(600) == row, value, x), "label": np.arange(600) % 2})
+        with pytest.raises(ValueError, match=rf"column `x` has the value {re.escape(f'{value:g}')} in row {row}"):
+            dp.train(data=frame, run_dir=tmp_path / "run")
+        with pytest.raises(ValueError):
+            dp.Model().fit(frame, "label")
+    assert not (tmp_path / "run").exists() and not list(tmp_path.glob("*.data.*"))
+
+
 def test_training_with_processes(tmp_path):
     frame = animals(3000)
     events = []
