@@ -20,7 +20,7 @@ from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
     integers_of, one_dimensional)
 from ._progress import print_epochs
-from ._table import Table, loaded, rows_of, split, table_of, titles_of, with_titles
+from ._table import Table, rows_of, split, table_of, titles_of, with_titles
 from ._training import Callback, Trained, job_text, set_length, threads_of, train
 from ._values import check_range, warn
 
@@ -104,9 +104,10 @@ class Model:
         """Trains the model and returns it.
 
         Args:
-            X: NumPy array [rows, columns], SciPy sparse matrix, pandas DataFrame, PyArrow table, mapping of names to
-                arrays, path of a Parquet or Feather file, or an iterator over parts of one of these. NaN and None are
-                missing values. Memory is shared, not copied, where its layout allows.
+            X: NumPy array [rows, columns], SciPy sparse matrix, pandas DataFrame, PyArrow table or a frame with its
+                interface (polars), mapping of names to arrays, path of a Parquet or Feather file, or an iterator over
+                parts of one of these. NaN and None are missing values. Memory is shared, not copied, where its layout
+                allows.
             y: array [rows]: numbers, or labels of any type; or the name of the column of X that is predicted.
             sample_weight: array [rows] of weights of at least 0.
             eval_set: (X, y), or a list with this pair, to evaluate after each epoch. Training stops when it no longer
@@ -403,7 +404,6 @@ class Model:
             seed: of the shuffles.
         """
         X, y, _ = split(X, y, None)
-        X = loaded(X)
         labels = encode_known(as_labels(y), self.classes, rows_of(X), "y")
         return permutation_importance(self, X, labels, self._names, repeats, seed)
 

@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable, Literal, Mapping
 from . import _files
 from . import _library as c
 from ._model import Model
+from ._table import as_arrow
 from ._training import Callback, toml_of
 from ._values import check_finite, is_number, warn
 
@@ -56,8 +57,8 @@ def train(
 
     Args:
         job: the path of a job file (.toml). None: a model is chosen for `data`.
-        data: path of a data file, or a list of paths. A pandas DataFrame or PyArrow table is written to a file beside
-            the run folder, RUN_DIR.data.csv, which is removed when the run is complete. It is RUN_DIR.data.jsonl if
+        data: path of a data file, or a list of paths. A pandas DataFrame, PyArrow table or polars DataFrame is written to a
+            file beside the run folder, RUN_DIR.data.csv, which is removed when the run is complete. It is RUN_DIR.data.jsonl if
             there are lists and, without `job`, if there are texts with line breaks, texts that are numbers, or categories
             of numbers. None: the job names its data.
         ps: parameter-server processes; None: those of the job, or 1. "in_workers": each worker process also runs one.
@@ -139,6 +140,7 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
         raise ValueError("data in memory need a run_dir, because no file gives the run its name")
     import pyarrow as pa
 
+    data = as_arrow(data)
     if not isinstance(data, (pa.Table, pa.RecordBatch)) and type(data).__module__.partition(".")[0] != "pandas":
         raise TypeError(f"data is a {type(data).__name__}, but must be a path, a list of paths, a DataFrame or a PyArrow "
                         "table; make one with pandas.DataFrame(data)")

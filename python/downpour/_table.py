@@ -157,8 +157,7 @@ def rows_of(X: Any) -> int:
 
 
 def split_target(X: Any, target: str) -> tuple[Any, Any]:
-    """Returns the table without the column `target`, and the column. `X` may be a path, see loaded()."""
-    X = loaded(X)
+    """Returns the table without the column `target`, and the column."""
     module = type(X).__module__.partition(".")[0]
     names = X.schema.names if module == "pyarrow" else list(X) if isinstance(X, Mapping) or module == "pandas" else None
     if names is None:
@@ -186,12 +185,12 @@ def one_eval_set(eval_set: Any) -> tuple[Any, Any] | None:
 
 
 def split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | None]:
-    """Takes the labels out of the data, where `y` is the name of a column."""
-    if isinstance(y, str):
-        X, y = split_target(X, y)
+    """Reads the data, see loaded(), and takes the labels out of them, where `y` is the name of a column."""
+    X, y = split_target(loaded(X), y) if isinstance(y, str) else (loaded(X), y)
     eval_set = one_eval_set(eval_set)
-    if eval_set is not None and isinstance(eval_set[1], str):
-        eval_set = split_target(*eval_set)
+    if eval_set is not None:
+        eval_set = (loaded(eval_set[0]), eval_set[1])
+        eval_set = split_target(*eval_set) if isinstance(eval_set[1], str) else eval_set
     return X, y, eval_set
 
 
@@ -216,9 +215,25 @@ def _is_dataset(X: Any) -> bool:
     return type(X).__module__ == "pyarrow._dataset" and hasattr(X, "to_table")
 
 
+def as_arrow(X: Any) -> Any:
+    """Returns a frame of another library with Arrow's interface, such as polars, as a PyArrow table. Returns other data
+    unchanged. Raises ValueError for other frames, whose names would be lost."""
+    if not hasattr(X, "columns") or isinstance(X, np.ndarray):
+        return X
+    module = type(X).__module__.partition(".")[0]
+    if module in ("pandas", "pyarrow"):
+        return X
+    if not hasattr(X, "__arrow_c_stream__"):
+        how = "X.collect()" if hasattr(X, "collect") else "X.to_pandas()"
+        raise ValueError(f"X is a {type(X).__name__} of {module}, which can't be read; give a table, for example {how}")
+    import pyarrow as pa
+
+    return pa.table(X)
+
+
 def loaded(X: Any) -> Any:
-    """Returns a table: reads a dataset of PyArrow or the file of a path (Parquet, Feather), or joins the tables that an
-    iterator gives. Returns other data unchanged."""
+    """Returns a table: reads a dataset of PyArrow or the file of a path (Parquet, Feather), joins the tables that an
+    iterator gives, or calls as_arrow(). Returns other data unchanged."""
     if isinstance(X, (str, os.PathLike)):
         from . import _files
 
@@ -232,8 +247,8 @@ def loaded(X: Any) -> Any:
         what = "pandas.DataFrame(X)" if isinstance(X[0], Mapping) else "an iterator, for example iter(X), or one joined table"
         raise ValueError(f"X is a list of {type(X[0]).__name__}; give {what}")
     if not hasattr(X, "__next__"):
-        return X
-    parts = list(X)
+        return as_arrow(X)
+    parts = [as_arrow(part) for part in X]
     if not parts:
         raise ValueError("X is an iterator without data; an iterator can be used once")
     module = type(parts[0]).__module__.partition(".")[0]
@@ -250,6 +265,12 @@ def loaded(X: Any) -> Any:
         import scipy.sparse
 
         return scipy.sparse.vstack(parts, format="csr")
+    if isinstance(parts[0], Mapping):
+        other = next((part for part in parts if set(part) != set(parts[0])), None)
+        if other is not None:
+            raise ValueError(f"X is an iterator over mappings with other columns: {', '.join(map(str, parts[0]))}, and "
+                             f"{', '.join(map(str, other))}; give each the same")
+        return {name: np.concatenate([as_array(part[name]) for part in parts]) for name in parts[0]}
     return np.concatenate([as_array(part) for part in parts])
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ._labels import as_labels, check_present, encode_known, one_dimensional
 from ._model import Model
-from ._table import WIDE, one_eval_set
+from ._table import WIDE, as_arrow, one_eval_set
 
 __all__ = ["DownpourClassifier", "DownpourRegressor"]
 
@@ -55,6 +55,7 @@ class _Estimator(BaseEstimator):
     def _check(self, X: Any, reset: bool) -> Any:
         """Checks the shape and the names of the columns. A table with names is not converted. With `reset` False, X gets the
         names of the training data by position, if either has no names."""
+        X = as_arrow(X)
         is_table = hasattr(X, "columns")
         if is_table:
             validate_data(self, X, reset=reset, skip_check_array=True)

@@ -151,6 +151,7 @@ def test_every_source_of_a_model_gives_the_same_bits(tmp_path):
         "name": frame, "arrow": arrow, "path": tmp_path / "a.parquet",
         "mapping": {name: frame[name].to_numpy() for name in frame},
         "parts of pandas": (frame[i:i + 500] for i in range(0, len(frame), 500)),
+        "parts of mappings": ({name: frame[name][i:i + 600].to_numpy() for name in frame} for i in range(0, 2000, 600)),
         "parts of arrow": iter(arrow.to_batches(max_chunksize=700)),
     }
     for name, source in sources.items():

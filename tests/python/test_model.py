@@ -484,18 +484,3 @@ def test_importance_takes_any_names_and_checks_the_labels():
     with pytest.raises(ValueError, match="row 3 is NaN"):
         model.importance(X, np.where(np.arange(1000) == 3, np.nan, y))
     assert list(dp.Model(epochs=5).fit(X, y, feature_names=["a", "b"]).importance(X, y)) == ["a", "b"]
-
-
-def test_evaluation_data_are_read_as_those_of_predict():
-    rng = np.random.default_rng(1)
-    flags = rng.random(600) < 0.5
-    frame = pd.DataFrame({"flag": np.where(flags, "True", "False"), "size": rng.normal(size=600)})
-    losses = lambda history: [line["eval"]["loss"] for line in history]
-    wanted = losses(small().fit(frame, flags, eval_set=(frame, flags)).history)
-    for form in (frame.assign(flag=flags), pa.Table.from_pandas(frame.assign(flag=flags))):
-        with pytest.warns(UserWarning, match="`flag` has booleans, but the model was trained on texts"):
-            history = small().fit(frame, flags, eval_set=(form, flags)).history
-        assert losses(history) == pytest.approx(wanted, rel=1e-6)
-    with pytest.warns(UserWarning, match="X is an array without names"):
-        history = small().fit(frame, flags, eval_set=(frame.to_numpy(), flags)).history
-    assert losses(history) == pytest.approx(wanted, rel=1e-6)
