@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
+from ._values import as_array
+
 if TYPE_CHECKING:
     from ._model import Model
 
@@ -33,11 +35,13 @@ def _columns(X: Any, names: list[str] | None) -> tuple[list[Any], Any]:
         place = X.schema.names.index
         return X.schema.names, lambda name, order: X.set_column(place(name), name, X.column(name).take(order))
     if isinstance(X, Mapping):
-        return list(X), lambda name, order: {**X, name: np.asarray(X[name])[order]}
+        return list(X), lambda name, order: {**X, name: as_array(X[name])[order]}
     if module == "scipy":
         raise TypeError("a sparse matrix has no columns to shuffle; give a frame or an array")
-    array = np.asarray(X)
-
+    array = as_array(X)
+    if array.dtype.names is not None:
+        X = {name: array[name] for name in array.dtype.names}
+        return list(X), lambda name, order: {**X, name: X[name][order]}
     names = names or [f"x{i}" for i in range(array.shape[1])]
     places = {name: i for i, name in enumerate(names)}
 

@@ -100,3 +100,18 @@ def test_a_cross_is_no_column(tmp_path):
     run("train", tmp_path / "job.toml", "--quiet")
     found = json.loads(run("importance", tmp_path / "run", "--data", tmp_path / "train.csv", "--json"))
     assert {each["column"] for each in found["columns"]} == {"colour", "shop"}
+
+
+def test_structured_and_masked_arrays():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(600, 2))
+    y = x[:, 0] > 0
+    gone = np.arange(600) % 3 == 0
+    mask = np.c_[np.zeros(600, bool), gone]
+    masked = np.ma.masked_array(np.where(mask, 99.0, x), mask)
+    model = dp.Model(epochs=5).fit(masked, y)
+    wanted = model.importance(masked.filled(np.nan), y)
+    assert model.importance(masked, y) == wanted
+    assert model.importance({"x0": masked[:, 0], "x1": masked[:, 1]}, y) == wanted
+    records = np.rec.fromarrays([x[:, 0], masked.filled(np.nan)[:, 1]], names=["x0", "x1"])
+    assert model.importance(records, y) == wanted
