@@ -144,7 +144,8 @@ def encode_known(y: np.ndarray, classes: np.ndarray | None, rows: int, name: str
     check_present(y, name)
     if classes is None:
         return y
-    if classes.dtype.kind == "U" and y.dtype.kind in "biuf":
+    are_texts = classes.dtype.kind == "U" or (classes.dtype.kind == "O" and all(isinstance(each, str) for each in classes))
+    if are_texts and y.dtype.kind in "biuf":
         y = np.array([text_of(label) for label in y.tolist()], str)
     elif classes.dtype.kind == "i" and y.dtype.kind in "OU":
         known = {str(label): label for label in classes.tolist()}

@@ -161,3 +161,10 @@ def test_a_wrong_text_among_integers_is_named(tmp_path):
     model.partial_fit(frame[["x"]][:3], ["1", "2.0", "1"])
     with pytest.raises(ValueError, match="y has the label 'x', which is none of the classes"):
         model.partial_fit(frame[["x"]][:3], ["1", "x", "2"])
+
+
+def test_numbers_for_classes_of_texts():
+    y = (X.a > 0).astype(int)
+    for texts in (y.astype(str), y.astype(str).astype(object), y.astype(str).to_numpy(str)):
+        model = dp.Model(epochs=1).fit(X, texts, eval_set=(X, y))
+        assert model.classes.tolist() == ["0", "1"] and model.history[-1]["eval"]["auc"] > 0.99
