@@ -91,7 +91,10 @@ def _batches(path: pathlib.Path, allow_pickle: bool) -> Iterator[Any]:
                 raise ValueError(f"{part.path} has " + (
                     f"no column `{missing[0]}`" if missing else f"the column `{extra[0]}`") +
                     ", unlike the first file of the folder: convert them apart")
-        yield from folder.to_batches(batch_size=_BATCH_ROWS)
+        try:
+            yield from folder.to_batches(batch_size=_BATCH_ROWS)
+        except pa.ArrowInvalid as error:
+            raise ValueError(_other_type(folder) or f"{path}: {error}") from error
         return
     with path.open("rb") as file:
         begin = file.read(6)
@@ -108,6 +111,17 @@ def _batches(path: pathlib.Path, allow_pickle: bool) -> Iterator[Any]:
         yield from pa.Table.from_pandas(frame, preserve_index=False).to_batches(max_chunksize=_BATCH_ROWS)
     else:
         raise ValueError(f"{path} is no Parquet file, Feather file or pickle; it begins with {begin!r}")
+
+
+def _other_type(folder: Any) -> str:
+    """Returns what file of a folder has a column of another type than the first one; empty if none has."""
+    for part in folder.get_fragments():
+        for field in part.physical_schema:
+            first = folder.schema.field(field.name).type
+            if field.type != first:
+                return (f"{part.path}: column `{field.name}` is {field.type}, but {first} in the first file of the folder; "
+                        "write the files with one type, or read them with pandas and join them")
+    return ""
 
 
 def _plain(batch: Any, source: Any, lists: bool) -> Any:

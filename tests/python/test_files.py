@@ -128,6 +128,12 @@ def test_values_and_files_that_do_not_fit(tmp_path):
     parquet.write_table(pa.table({"a": [1], "b": [2]}), folder / "1.parquet")
     parquet.write_table(pa.table({"a": [1]}), folder / "2.parquet")
     assert "2.parquet has no column `b`" in convert(folder, "--out", tmp_path / "f.csv", status=65)
+    parquet.write_table(pa.table({"a": pa.array([1], pa.int32()), "b": [1]}), folder / "1.parquet")
+    parquet.write_table(pa.table({"a": [1.5], "b": [1]}), folder / "2.parquet")
+    stated = r"2.parquet: column `a` is double, but int32 in the first file of the folder"
+    with pytest.raises(ValueError, match=stated):
+        dp.Model().fit(folder, "b")
+    assert re.search(stated, convert(folder, "--out", tmp_path / "f.csv", status=65))
     animals(10).to_pickle(tmp_path / "a.pkl")
     with pytest.raises(ValueError, match="read_pickle") as raised:
         dp.Model().fit(tmp_path / "a.pkl", "kind")
