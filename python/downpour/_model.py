@@ -168,8 +168,8 @@ class Model:
             self.classes = np.array([-1, 1])
         self._check_ids(table)
         if self.job is None and (left_out := sorted(given - {column["name"] for column in self.description["columns"]})):
-            warn(f"left out of X: {', '.join(f'`{name}`' for name in left_out[:10])}{' …' if len(left_out) > 10 else ''}, as ids "
-                 'or moments; description["reason"] has more, and a job can declare their fields')
+            warn(f"left out of X: {', '.join(f'`{name}`' for name in left_out[:10])}{' …' if len(left_out) > 10 else ''}, as ids, "
+                 'moments or columns without values; description["reason"] has more, and a job can declare their fields')
         if self.job is None and sample_weight is None and not self.description["stopped"]:
             used = self._columns_of("number")
             if (advice := worse_than_simple(self.description, labels, lambda: table.numbers(used))) is not None:

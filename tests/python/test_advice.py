@@ -92,7 +92,8 @@ def test_columns_that_nearly_vanish_are_stated():
 def test_columns_that_are_left_out_are_stated():
     rng = np.random.default_rng(1)
     x = rng.normal(size=1000)
-    frame = pd.DataFrame({"last_login_ts": 1.6e9 + 1e7 * x, "order_id": np.arange(1000), "x": x})
-    with pytest.warns(UserWarning, match="left out of X: `last_login_ts`, `order_id`, as ids or moments"):
+    frame = pd.DataFrame({"last_login_ts": 1.6e9 + 1e7 * x, "none": np.nan, "order_id": np.arange(1000), "x": x})
+    left_out = "left out of X: `last_login_ts`, `none`, `order_id`, as ids, moments or columns without values"
+    with pytest.warns(UserWarning, match=left_out):
         model = dp.Model(epochs=1).fit(frame, x > 0)
     assert "order_id" in model.description["reason"]
