@@ -222,7 +222,7 @@ class Model:
             table.add_numbers(output["weights"], weights)
         elif sample_weight is not None:
             raise ValueError("the first call had no sample_weight, so this one can't have any")
-        memory = {"data.format": "memory", "data.columns": [], "data.header": False, "eval.source": []}
+        memory = {"data.format": "memory", "data.columns": [], "data.header": False, "data.delimiter": "", "eval.source": []}
         settings = {**memory, "train.epochs": epochs, "eval.holdout": 0, **constant, **self.settings}
         with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
             c.check(c.library().dp_model_save(self._model().pointer, f"{folder}/run".encode()))

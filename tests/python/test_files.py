@@ -245,6 +245,13 @@ def test_a_model_of_the_programs_has_its_own_order_of_classes(tmp_path):
         model.partial_fit(frame.assign(answer="maybe"), "answer")
 
 
+def test_partial_fit_continues_a_model_of_a_file_with_another_delimiter(tmp_path):
+    frame = answers()
+    frame.to_csv(tmp_path / "a.csv", index=False, sep=";")
+    model = dp.train(data=tmp_path / "a.csv", run_dir=tmp_path / "run", settings={"model.target": "answer", "train.epochs": 1})
+    assert (model.partial_fit(frame, "answer", epochs=3).predict(frame) == frame.answer).mean() > 0.9
+
+
 @pytest.mark.parametrize("keep_best", [False, True])
 @pytest.mark.parametrize("own_data", [False, True])
 def test_partial_fit_after_a_fit_with_evaluations(keep_best, own_data):
