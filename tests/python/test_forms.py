@@ -74,3 +74,12 @@ def test_frames_of_other_libraries_keep_their_names(tmp_path):
 def test_parts_of_mappings_need_the_same_columns():
     with pytest.raises(ValueError, match="mappings with other columns: a, and b"):
         small().fit(iter([{"a": [1, 2]}, {"b": [1, 2]}]), [0, 1, 0, 1])
+
+
+def test_a_missing_column_is_named_once():
+    frame, y = colours()
+    gaps = frame.assign(x=frame.x.where(np.arange(600) % 5 > 0))  # whether x is missing is a field, too
+    model = dp.Model(epochs=1).fit(gaps, y)
+    with pytest.raises(dp.DownpourError, match="the data have no column (x, colour|colour, x);") as raised:
+        model.predict(pd.DataFrame({"z": gaps.x}))
+    assert raised.value.what.count("x") == 1

@@ -219,7 +219,7 @@ class ColumnParser final : public RecordParser {
     parser->adopt(set);
     DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
     DP_TRY(parser->filter_, RecordFilter::make(context.data));
-    std::string missing;
+    std::vector<std::string> missing;
     for (TypedField& field : fields)
       DP_TRY_VOID(parser->add(context, std::move(field), parser->fields_, missing));
     if (parser->filter_ != nullptr) {
@@ -230,7 +230,9 @@ class ColumnParser final : public RecordParser {
     std::string there;
     for (const MemoryColumn& column : parser->table_->columns)
       there += str(there.empty() ? "" : ", ", column.name);
-    return Error{ErrorCode::kNoInput, str("the data have no column ", printable(missing)), "",
+    std::string names;
+    for (const std::string& name : missing) names += str(names.empty() ? "" : ", ", name);
+    return Error{ErrorCode::kNoInput, str("the data have no column ", printable(names)), "",
                  str("the columns are ", printable(there))};
   }
 
@@ -290,16 +292,16 @@ class ColumnParser final : public RecordParser {
     return {};
   }
 
-  /// Finds the column of a field. Appends its name to `missing` if there is none.
+  /// Finds the column of a field. Appends its name to `missing`, once, if there is none.
   Result<void> add(const FieldContext& context, TypedField field, std::vector<Wanted>& to,
-                   std::string& missing) {
+                   std::vector<std::string>& missing) {
     const std::string& name = field.source_name();
     const MemoryColumn* const column = table_->find(name);
     if (column == nullptr) {
       if (context.targets_optional && find_target(context, field.name()) != nullptr) {
         absent_.push_back(std::move(field));
-      } else {
-        missing += str(missing.empty() ? "" : ", ", name);
+      } else if (std::ranges::count(missing, name) == 0) {
+        missing.push_back(name);
       }
       return {};
     }
