@@ -235,6 +235,7 @@ class _Lines:
 
 
 class _CsvLines(_Lines):
+    _schema: Any = None
     _writer: Any = None
 
     def add(self, batch: Any, source: Any) -> None:
@@ -243,11 +244,14 @@ class _CsvLines(_Lines):
 
         self.check(batch, source)
         plain = pa.Table.from_batches([_plain(batch, source, lists=False)])
-        if self._writer is None:
-            self._schema = plain.schema
-            self._writer = csv.CSVWriter(self.file, plain.schema)
+        self._schema = self._schema or plain.schema
         self.has_breaks = self.has_breaks or _has_breaks(plain)
-        self._writer.write_table(_like(plain, self._schema, source))
+        plain = _like(plain, self._schema, source)
+        if plain.num_columns == 1:  # a missing value is "" then, because an empty line is no record
+            texts = plain.column(0).cast(pa.large_string()).fill_null("")
+            plain = pa.table([texts], names=plain.schema.names)
+        self._writer = self._writer or csv.CSVWriter(self.file, plain.schema)
+        self._writer.write_table(plain)
 
     def close(self) -> None:
         if self._writer is not None:

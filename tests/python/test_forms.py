@@ -1,10 +1,15 @@
 """Forms of the data: frames of other libraries, parts of mappings, and evaluation data of another form."""
 
+import subprocess
+
 import downpour as dp
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
+from downpour import _files
+from downpour._programs import program
 from downpour.sklearn import DownpourClassifier
 
 
@@ -83,3 +88,17 @@ def test_a_missing_column_is_named_once():
     with pytest.raises(dp.DownpourError, match="the data have no column (x, colour|colour, x);") as raised:
         model.predict(pd.DataFrame({"z": gaps.x}))
     assert raised.value.what.count("x") == 1
+
+
+@pytest.mark.parametrize("column", ["x", "colour"])
+def test_a_file_of_one_column_is_read_by_a_model_of_one_column(column, tmp_path):
+    frame, y = colours()
+    frame = frame[[column]].where(np.arange(600)[:, None] % 7 > 0)
+    model = dp.Model(epochs=1).fit(frame, y)
+    model.save(tmp_path / "model")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(table, tmp_path / "one.parquet")
+    _files.convert([tmp_path / "one.parquet"], tmp_path / "one.csv")
+    command = [program("downpour"), "predict", tmp_path / "model", "--data", tmp_path / "one.csv", "--quiet"]
+    subprocess.run([*command, "--out", tmp_path / "p.npy"], check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "p.npy")[:, 0], model.predict_raw(frame)[:, 0], atol=1e-6)

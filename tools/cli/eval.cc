@@ -57,10 +57,30 @@ std::string program_of(const Job& job) {
   return source.is_program() ? "the program of its data source" : "";
 }
 
+// Returns the form of a file for a model that was trained on columns in memory. A table of one
+// column has no delimiter that shows its format, but its first line is the name of a column.
+Result<FileFacts> form_of(const std::string& file, const DataSpec& data) {
+  Result<FileFacts> facts = data::sniff(file);
+  const DataSpec declared;
+  const data::Roles roles;
+  data::FileSample sample(file, declared, roles);
+  if (facts || sample.lines().empty()) return facts;
+  std::string name(sample.lines()[0]);
+  if (name.size() > 2 && name.front() == '"' && name.back() == '"')
+    name = name.substr(1, name.size() - 2);
+  const auto is_named = [&](const FieldSpec& field) { return field.source_name() == name; };
+  if (std::ranges::none_of(data.fields, is_named)) return facts;
+  FileFacts table;
+  table.format = DataFormat::kCsv;
+  table.header = true;
+  table.columns = {name};
+  return table;
+}
+
 // A model that was trained on columns in memory reads files with the same columns.
 Result<void> take_form_of(const std::string& file, DataSpec& data) {
   if (!is_memory(data.format)) return {};
-  DP_TRY(const FileFacts facts, data::sniff(file));
+  DP_TRY(const FileFacts facts, form_of(file, data));
   set_form(data, facts);
   // A file to predict may lack the target.
   for (const FieldSpec& field : data.fields) {
