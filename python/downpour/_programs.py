@@ -158,8 +158,9 @@ def _source_of(data: Any, run_dir: str | None, detected: bool) -> tuple[dict[str
         has_breaks = _files.write(batches, path).has_breaks
         if not detected:
             return {"data.source": [str(path)], **({"data.quoted_newlines": True} if has_breaks else {})}, path
-        if not has_breaks:  # names such as "0" could be a record
-            return {"data.source": [str(path)], "data.header": True, "data.delimiter": ","}, path
+        if not has_breaks:  # a name such as "0" is no record, " a" is not "a", and "NA" is a text
+            form = {"data.header": True, "data.delimiter": ",", "data.trim": False, "data.missing": []}
+            return {"data.source": [str(path)], **form}, path
         path.unlink()
     path = path.with_suffix(".jsonl")
     _files.write(batches, path)

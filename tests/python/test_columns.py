@@ -345,6 +345,16 @@ def test_columns_of_a_frame_in_processes_are_those_of_fit(tmp_path):
         assert model.description["columns"] == dp.Model(epochs=1).fit(part, "bought").description["columns"]
 
 
+@pytest.mark.parametrize("texts", [[" a", "a", "a ", "b"], ["DE", "US", "NA", "?"], ["1", "2", "NA", "?"]])
+def test_texts_of_a_frame_in_processes_are_not_changed(texts, tmp_path):
+    codes = np.random.default_rng(1).integers(0, 4, 1200)
+    frame = pd.DataFrame({"code": np.array(texts)[codes], "bought": codes % 2})
+    model = dp.train(data=frame, run_dir=tmp_path / "run", settings={"model.target": "bought", "train.epochs": 8})
+    assert (model.predict(frame) == codes % 2).all()
+    values = model.predict_raw(pd.DataFrame({"code": [*texts, None]}))
+    assert len(np.unique(values)) == 5  # none of them is missing, or another one
+
+
 def test_frames_with_lists_and_with_durations_in_processes(tmp_path):
     matrix, _, _ = vectors()
     y = matrix[:, 0] > 0
