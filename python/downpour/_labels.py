@@ -116,14 +116,42 @@ def _are_booleans(labels: np.ndarray) -> bool:
     return all(isinstance(label, (bool, np.bool_)) for label in labels)
 
 
-def as_weights(sample_weight: Any) -> np.ndarray:
-    """Returns weights as floats. Raises ValueError for one that is negative or not finite."""
-    weights = np.asarray(sample_weight, np.float32)
+def check_two(classes: np.ndarray) -> None:
+    """Raises ValueError if there are more labels than task="binary" can have."""
+    if len(classes) > 2:
+        shown = ", ".join(map(repr, classes[:3].tolist()))
+        raise ValueError(f'y has {len(classes)} labels, such as {shown}, but task="binary" is for two; give task="classes"')
+
+
+def as_numbers(y: np.ndarray) -> np.ndarray:
+    """Returns the labels of a regression as numbers. Raises ValueError for others."""
+    try:
+        return y if y.dtype.kind in "iuf" else y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError('y has labels that are not numbers, which task="regression" needs; convert them, or give '
+                         'task="classes"') from None
+
+
+def as_weights(sample_weight: Any, unit: float) -> np.ndarray:
+    """Returns weights as floats, divided by `unit`. Raises ValueError for one that is negative or not finite."""
+    weights = np.asarray(sample_weight, np.float64)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         row = int(bad.argmax())
         raise ValueError(f"the weight of row {row} is {weights[row]}; weights must be numbers of at least 0")
-    return weights
+    return (weights / unit).astype(np.float32)
+
+
+def mean_weight(sample_weight: Any) -> float:
+    """Returns the mean of the weights that are numbers above 0. Raises ValueError if all are 0."""
+    weights = np.asarray(sample_weight, np.float64)
+    used = weights[(weights > 0) & np.isfinite(weights)]
+    if len(used) == 0 and not (weights == 0).all():
+        return 1.0  # as_weights() says what is wrong
+    if len(used) == 0:
+        raise ValueError("all weights are 0: there is nothing to learn")
+    largest = used.max()  # the sum of large weights may be infinite
+    return float(largest * (used / largest).mean())
 
 
 def integers_of(texts: list[str]) -> np.ndarray:

@@ -17,8 +17,8 @@ from . import _library as c
 from ._advice import uneven_columns, worse_than_simple
 from ._importance import permutation_importance
 from ._labels import (
-    are_classes, are_signs, are_two_labels, as_labels, as_weights, check_present, classes_of, encode_known, guess_of,
-    integers_of, one_dimensional)
+    are_classes, are_signs, are_two_labels, as_labels, as_numbers, as_weights, check_present, check_two, classes_of,
+    encode_known, guess_of, integers_of, mean_weight, one_dimensional)
 from ._progress import print_epochs
 from ._table import Table, rows_of, split, table_of, titles_of, with_titles
 from ._training import Callback, Trained, job_text, set_length, threads_of, train
@@ -60,6 +60,8 @@ class Model:
             (None for all other values), "weight" and the metrics of these records.
         description: dict with "job", "outputs", "columns", "reason" and "warnings".
     """
+
+    _weight_unit: float | None = None  # the weight that counts as 1
 
     def __init__(
         self,
@@ -109,7 +111,8 @@ class Model:
                 parts of one of these. NaN and None are missing values. Memory is shared, not copied, where its layout
                 allows.
             y: array [rows]: numbers, or labels of any type; or the name of the column of X that is predicted.
-            sample_weight: array [rows] of weights of at least 0.
+            sample_weight: array [rows] of weights of at least 0. Only their ratios matter: they are divided by the mean
+                of those above 0. Later calls of `partial_fit` divide by the same number.
             eval_set: (X, y), or a list with this pair, to evaluate after each epoch. Training stops when it no longer
                 improves, and the best epoch is kept.
             callbacks: called about twenty times a second with a Progress, by this thread. Training ends early, with
@@ -141,9 +144,10 @@ class Model:
         elif target in table.names:
             raise ValueError(f"X has the column {target!r}, which is the target; remove it from X")
         table.add_numbers(target, labels)
-        weights = self._free_name("sample_weight", table)
+        weights, self._weight_unit = self._free_name("sample_weight", table), None
         if sample_weight is not None:
-            table.add_numbers(weights, as_weights(sample_weight))
+            self._weight_unit = mean_weight(sample_weight)
+            table.add_numbers(weights, as_weights(sample_weight, self._weight_unit))
             settings["model.weights"] = weights
         alive: list[Any] = [table]
         if eval_set is not None:
@@ -206,7 +210,7 @@ class Model:
             first.fit(X, y, sample_weight=sample_weight, callbacks=callbacks, feature_names=feature_names,
                       target=target, classes=classes)
             self.classes, self._names, self._trained = first.classes, first._names, first._trained
-            self._titles = first._titles
+            self._titles, self._weight_unit = first._titles, first._weight_unit
             self.description = first.description
             return self
         X, y, _ = split(X, y, None)
@@ -218,8 +222,8 @@ class Model:
         else:
             table.add_numbers(output["target"], codes)
         if output["weights"]:
-            weights = np.ones(table.rows, np.float32) if sample_weight is None else as_weights(sample_weight)
-            table.add_numbers(output["weights"], weights)
+            sample_weight = np.ones(table.rows) if sample_weight is None else sample_weight
+            table.add_numbers(output["weights"], as_weights(sample_weight, self._weight_unit or mean_weight(sample_weight)))
         elif sample_weight is not None:
             raise ValueError("the first call had no sample_weight, so this one can't have any")
         memory = {"data.format": "memory", "data.columns": [], "data.header": False, "data.delimiter": "", "eval.source": []}
@@ -461,7 +465,7 @@ class Model:
         """Reads what to_bytes() has returned."""
         model = cls()
         model._take_bytes(data)
-        model._set_extras({})
+        model._set_extras({"weight_unit": None})
         return model
 
     def _take_bytes(self, data: bytes) -> None:
@@ -471,10 +475,11 @@ class Model:
 
     def _extras(self) -> dict[str, Any]:
         return {"classes": None if self.classes is None else self.classes.tolist(), "names": self._names,
-                "titles": self._titles}
+                "titles": self._titles, "weight_unit": self._weight_unit}
 
     def _set_extras(self, extras: Mapping[str, Any]) -> None:
         self._names, self._titles = extras.get("names"), extras.get("titles")
+        self._weight_unit = extras.get("weight_unit", 1.0)
         if "classes" in extras:
             self.classes = None if extras["classes"] is None else np.array(extras["classes"])
             return

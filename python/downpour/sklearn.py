@@ -91,7 +91,7 @@ class _Estimator(BaseEstimator):
     def _weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        return _check_sample_weight(sample_weight, np.empty((X.shape[0], 1)), dtype=np.float32, ensure_non_negative=True)
+        return _check_sample_weight(sample_weight, np.empty((X.shape[0], 1)), dtype=np.float64, ensure_non_negative=True)
 
 
 def _titles(X: Any) -> list[Any]:
@@ -155,7 +155,7 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
         task = "binary" if len(self.classes_) == 2 else "classes"
         weights = self._weights(sample_weight, X)
         if self.class_weight is not None:
-            of_class = compute_sample_weight(self.class_weight, y).astype(np.float32)
+            of_class = compute_sample_weight(self.class_weight, y)
             weights = of_class if weights is None else weights * of_class
         self._fit_model(task, X, codes.astype(np.int32), weights, eval_set=eval_set, callbacks=callbacks)
         return self

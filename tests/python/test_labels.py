@@ -168,3 +168,42 @@ def test_numbers_for_classes_of_texts():
     for texts in (y.astype(str), y.astype(str).astype(object), y.astype(str).to_numpy(str)):
         model = dp.Model(epochs=1).fit(X, texts, eval_set=(X, y))
         assert model.classes.tolist() == ["0", "1"] and model.history[-1]["eval"]["auc"] > 0.99
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e-10, 1e20, 1e40])
+def test_only_the_ratios_of_weights_matter(scale):
+    weights = np.where(X.a > 0, 4.0, 0.5)
+    y = np.where(THREE == 2, 0, THREE)
+    wanted = dp.Model(epochs=3).fit(X, y, sample_weight=weights).predict_raw(X)
+    scaled = dp.Model(epochs=3).fit(X, y, sample_weight=weights * scale).predict_raw(X)
+    np.testing.assert_allclose(scaled, wanted, atol=1e-3)
+
+
+def test_weights_that_are_equal_are_none():
+    wanted = fit(THREE == 1).predict_raw(X)
+    for weight in (1, 0.1, 7e8):
+        np.testing.assert_array_equal(
+            dp.Model(epochs=3).fit(X, THREE == 1, sample_weight=np.full(ROWS, weight)).predict_raw(X), wanted)
+
+
+def test_weights_that_are_all_0_are_refused():
+    with pytest.raises(ValueError, match="all weights are 0"):
+        dp.Model(epochs=3).fit(X, THREE == 1, sample_weight=np.zeros(ROWS))
+
+
+def test_partial_fit_divides_weights_as_the_first_call(tmp_path):
+    def trained(scale, saved):
+        model = dp.Model(epochs=3)
+        model.partial_fit(X, THREE == 1, sample_weight=np.full(ROWS, 2.0 * scale))
+        if saved:
+            model.save(tmp_path / f"model-{scale}")
+            model = dp.Model.load(tmp_path / f"model-{scale}")
+        model.partial_fit(X, THREE == 1, sample_weight=np.full(ROWS, 6.0 * scale))
+        return model.partial_fit(X, THREE == 1, sample_weight=np.zeros(ROWS)).predict_raw(X)
+
+    wanted = trained(0.5, saved=False)
+    np.testing.assert_array_equal(trained(64, saved=False), wanted)
+    np.testing.assert_array_equal(trained(128, saved=True), wanted)
+    first = dp.Model(epochs=3).partial_fit(X, THREE == 1, sample_weight=np.ones(ROWS))
+    smaller = first.partial_fit(X, THREE == 1, sample_weight=np.ones(ROWS)).predict_raw(X)
+    assert np.abs(smaller - wanted).max() > 1e-3
