@@ -262,6 +262,8 @@ class Model:
             task = "binary" if len(classes) == 2 else "classes"
         elif task is None and self.preset != "linear_regression" and not are_signs(labels):
             task = "regression"
+        if task == "classes" and classes is not None and len(classes) == 2:
+            task = "binary"  # the same probabilities, from one output
         if task is not None:
             settings["model.loss"] = _TASK_LOSS[task]
         if task == "classes" and classes is not None:
@@ -278,13 +280,15 @@ class Model:
             return encode_known(y, known, rows, "y"), known
         check_present(y, "y")
         if self._is_regression(y):
-            y = y if y.dtype.kind in "iuf" else y.astype(np.float64)
+            y = as_numbers(y)
             check_range("y", y)
             return y, None
         classes, codes = classes_of(y)
         if len(classes) < 2:
             raise ValueError(f"all {rows} records have the same label: there is nothing to learn; if later records of "
                              "partial_fit have others, name all labels with `classes`")
+        if self.task == "binary":
+            check_two(classes)
         return codes.astype(np.int32), classes
 
     def _is_regression(self, y: np.ndarray) -> bool:

@@ -207,3 +207,18 @@ def test_partial_fit_divides_weights_as_the_first_call(tmp_path):
     first = dp.Model(epochs=3).partial_fit(X, THREE == 1, sample_weight=np.ones(ROWS))
     smaller = first.partial_fit(X, THREE == 1, sample_weight=np.ones(ROWS)).predict_raw(X)
     assert np.abs(smaller - wanted).max() > 1e-3
+
+
+def test_two_classes_of_a_task_classes_are_those_of_a_binary_task():
+    for labels in (np.array([0, 1])[THREE // 2], np.array(["no", "yes"])[THREE // 2]):
+        model = fit(labels, task="classes")
+        np.testing.assert_array_equal(model.predict_proba(X), fit(labels, task="binary").predict_proba(X))
+        assert model.predict_proba(X).shape == (ROWS, 2)
+
+
+def test_labels_that_do_not_fit_the_task_are_shown():
+    with pytest.raises(ValueError, match='y has 3 labels, such as \'a\', \'b\', \'c\', but task="binary" is for two; give '
+                                         'task="classes"'):
+        fit(np.array(["a", "b", "c"])[THREE], task="binary")
+    with pytest.raises(ValueError, match='labels that are not numbers, which task="regression" needs'):
+        fit(np.array(["a", "b", "c"])[THREE], task="regression")
