@@ -41,7 +41,9 @@ Result<void> remove_run(const std::string& run_dir) {
                                   checkpoint::moves_dir(run_dir),
                                   fs::path(run_dir) / "events.jsonl",
                                   history_path(run_dir),
-                                  fs::path(run_dir) / "logs"};
+                                  fs::path(run_dir) / "logs",
+                                  // Labels and names of a model that Model.save has written.
+                                  fs::path(run_dir) / "python.json"};
   for (const auto& entry : fs::directory_iterator(run_dir, error)) {
     if (checkpoint::parse_term_name(entry.path().filename().string()))
       doomed.push_back(entry.path());

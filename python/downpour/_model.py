@@ -20,6 +20,7 @@ from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_numbers, as_weights, check_present, check_two, classes_of,
     encode_known, guess_of, integers_of, mean_weight, one_dimensional)
 from ._progress import print_epochs
+from ._saved import check_storable, read_extras, write_extras
 from ._table import Table, rows_of, split, table_of, titles_of, with_titles
 from ._training import Callback, Trained, job_text, set_length, threads_of, train
 from ._values import check_range, warn
@@ -29,7 +30,6 @@ __all__ = ["Model"]
 _TASK_LOSS = {"binary": "logistic", "classes": "softmax_cross_entropy", "regression": "squared"}
 _ONE_VALUE = ("factorization_machine", "matrix_factorization")  # presets that can't have several classes
 _LOSS_KEYS = ("model.loss", "model.layers", "model.outputs")
-_EXTRAS = "python.json"  # in the folder of a saved model: what only this class needs
 
 
 class Model:
@@ -425,13 +425,10 @@ class Model:
     def save(self, folder: str | os.PathLike) -> None:
         """Writes a run folder. ``downpour predict``, ``eval`` and ``export`` read it, too."""
         model, extras = self._model(), self._extras()
-        try:
-            text = json.dumps(extras)
-        except TypeError as error:
-            raise TypeError("only labels that are texts, numbers or booleans can be saved; pickle the model") from error
+        check_storable(extras)
         path = pathlib.Path(folder).absolute()
         c.check(c.library().dp_model_save(model.pointer, str(path).encode()))
-        (path / _EXTRAS).write_text(text)
+        write_extras(path, extras)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Model:
@@ -441,8 +438,7 @@ class Model:
         handle = ctypes.c_void_p()
         c.check(c.library().dp_model_load(str(path).encode(), ctypes.byref(handle)))
         model._take(Trained(handle))
-        extras = path / _EXTRAS
-        model._set_extras(json.loads(extras.read_text()) if extras.exists() else {})
+        model._set_extras(read_extras(path))
         return model
 
     def to_bytes(self) -> bytes:
