@@ -17,6 +17,33 @@ def downpour(*arguments):
     return subprocess.run(command, check=True, capture_output=True, text=True)
 
 
+def predict(run, data, tmp_path):
+    downpour("predict", run, "--data", data, "--out", tmp_path / "p.npy")
+    return np.load(tmp_path / "p.npy")
+
+
+def test_a_model_that_trims_cells_trims_the_texts_of_a_frame(tmp_path):
+    c, n = RNG.choice(["a", "b", "c", "?"], ROWS), RNG.normal(size=ROWS)
+    lines = [f"{n[i]:.4f}, {c[i]},{int(c[i] == 'c')}" for i in range(ROWS)]
+    (tmp_path / "data.csv").write_text("n, c,label\n" + "\n".join(lines) + "\n")
+    downpour("train", tmp_path / "data.csv", "--epochs", 3, "--set", f'run_dir="{tmp_path}/run"')
+    model = dp.Model.load(tmp_path / "run")
+    assert "trim = true" in model.description["job"]
+    frame = pd.read_csv(tmp_path / "data.csv")
+    frame.columns = ["n", "c", "label"]
+    assert frame.c[0].startswith(" ")
+    wanted = predict(tmp_path / "run", tmp_path / "data.csv", tmp_path)
+    np.testing.assert_allclose(model.predict_raw(frame[["n", "c"]]), wanted, atol=1e-5)
+    np.testing.assert_allclose(model.predict_raw(frame.assign(c=frame.c.astype("category"))[["n", "c"]]), wanted, atol=1e-5)
+
+
+def test_texts_that_differ_in_blanks_stay_apart_in_train(tmp_path):
+    c = RNG.choice(["a", " a", "a "], ROWS)
+    frame = pd.DataFrame({"c": c, "n": RNG.normal(size=ROWS), "label": (c == " a").astype(int)})
+    model = dp.train(data=frame, run_dir=tmp_path / "run", settings={"train.epochs": 10})
+    assert (model.predict(frame[["c", "n"]]) == frame.label).mean() > 0.95
+
+
 def test_labels_of_a_saved_model_do_not_survive_another_run_in_its_folder(tmp_path):
     frame = pd.DataFrame({"n": RNG.normal(size=ROWS)})
     run, data = tmp_path / "run", tmp_path / "data.csv"

@@ -173,6 +173,15 @@ TEST_CASE("serve: null, an empty text and a mark of the training data are missin
   }
 }
 
+TEST_CASE("serve: data.trim of the training data removes the blanks around texts", "[serve]") {
+  const std::string body = R"({"rows": [{"age": 39, "job": " job 1\t"}]})";
+  Run run(kCsvJob, csv_of(1)), trimmed(str(kCsvJob, "data.trim = true\n").c_str(), csv_of(1));
+  CHECK(predict(trimmed, body) == predict(trimmed, kRow));
+  CHECK(predict(run, body) != predict(run, kRow));
+  CHECK(predict(trimmed, R"({"rows": [{"age": 39, "job": " ? "}]})") ==
+        predict(trimmed, R"({"rows": [{"age": 39, "job": null}]})"));
+}
+
 TEST_CASE("serve: a text field of a table takes the digits of a number", "[serve]") {
   // The model has learned the job 18446744073709551615, so that its key differs from others'.
   std::string data = "age,job,label\n";

@@ -11,6 +11,7 @@
 #include "shared/data/formats/sniff_columns.h"
 #include "shared/data/formats/text/text_lines.h"
 #include "shared/data/formats/typed_parser.h"
+#include "shared/data/records/delimited.h"
 #include "shared/data/values/number.h"
 
 namespace downpour::data {
@@ -37,6 +38,7 @@ class JsonFields {
 
   void adapt(const DataSpec& data, const JsonRules& rules) {
     if (rules.texts_are_cells) missing_.emplace(data);
+    trim_ = rules.texts_are_cells && data.trim;
     numbers_as_texts_ = rules.numbers_as_texts;
   }
 
@@ -113,6 +115,7 @@ class JsonFields {
     if (type == json::Type::string && missing_) {
       std::string_view text;
       if (const json::ErrorCode error = value.get_string().get(text)) return error;
+      if (trim_) text = trimmed(text);
       return missing_->matches(text) ? json::kSuccess : fill_text(text, columns, wanted, fault);
     }
     if (type == json::Type::number && missing_ && is_mark(token_of(value))) return json::kSuccess;
@@ -262,6 +265,7 @@ class JsonFields {
   std::vector<Node> nodes_;  // the first one is the object of the line
   SeenFields seen_;
   std::optional<MissingMarks> missing_;  // of JsonRules::texts_are_cells
+  bool trim_ = false;
   bool numbers_as_texts_ = false;
   std::vector<FieldWriter> writers_;  // for a member that several fields read
 };

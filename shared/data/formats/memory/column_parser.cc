@@ -12,6 +12,7 @@
 #include "shared/data/formats/format.h"
 #include "shared/data/formats/memory/memory_table.h"
 #include "shared/data/formats/numpy/array_elements.h"
+#include "shared/data/records/delimited.h"
 #include "shared/data/records/window.h"
 #include "shared/data/values/declared_fields.h"
 #include "shared/data/values/typed_fields.h"
@@ -26,6 +27,7 @@ struct Wanted {
   TypedField field;
   const MemoryColumn* column = nullptr;
   std::optional<MissingMarks> missing = {};  // only if the job has marks
+  bool trim = false;                         // blanks around texts
 };
 
 /// A field of keys with values, and the column that it reads.
@@ -65,6 +67,7 @@ bool put_as_text(const TypedField& field, T value, Columns& columns, Fault& faul
 
 /// Writes a text as a cell of a CSV file.
 bool put_text(const Wanted& wanted, std::string_view text, Columns& columns, Fault& fault) {
+  if (wanted.trim) text = trimmed(text);
   if (wanted.missing && wanted.missing->matches(text))
     return wanted.field.read_missing(columns, fault);
   if (wanted.field.take_only(text, columns)) return true;
@@ -323,7 +326,7 @@ class ColumnParser final : public RecordParser {
       return wrong(str("has ", field.floats()->width(),
                        " numbers in each record, but the column has ", column->width),
                    "give the column as it was for training");
-    to.push_back({std::move(field), column});
+    to.push_back({.field = std::move(field), .column = column, .trim = context.data.trim});
     if (!context.data.missing.empty()) to.back().missing.emplace(context.data);
     return {};
   }
