@@ -6,6 +6,7 @@ import subprocess
 import downpour as dp
 import numpy as np
 import pandas as pd
+import pytest
 from downpour._programs import program
 
 ROWS = 900
@@ -20,6 +21,24 @@ def downpour(*arguments):
 def predict(run, data, tmp_path):
     downpour("predict", run, "--data", data, "--out", tmp_path / "p.npy")
     return np.load(tmp_path / "p.npy")
+
+
+@pytest.mark.parametrize("mark", ["NA", "?", "null"])
+def test_a_category_that_looks_missing_stays_a_category_in_a_file(tmp_path, mark):
+    frame = pd.DataFrame({"c": RNG.choice(["DE", "US", mark], ROWS), "n": RNG.normal(size=ROWS)})
+    model = dp.Model(epochs=5).fit(frame, frame.c == mark)
+    model.save(tmp_path / "model")
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    np.testing.assert_allclose(predict(tmp_path / "model", tmp_path / "x.csv", tmp_path), model.predict_raw(frame), atol=1e-6)
+
+
+def test_a_mark_that_is_no_category_is_missing_in_a_file(tmp_path):
+    frame = pd.DataFrame({"c": RNG.choice(["DE", "US", None], ROWS), "n": RNG.normal(size=ROWS)})
+    frame.loc[::7, "n"] = np.nan
+    model = dp.Model(epochs=5).fit(frame, frame.c.isna())
+    model.save(tmp_path / "model")
+    frame.to_csv(tmp_path / "x.csv", index=False, na_rep="NA")
+    np.testing.assert_allclose(predict(tmp_path / "model", tmp_path / "x.csv", tmp_path), model.predict_raw(frame), atol=1e-6)
 
 
 def test_a_model_that_trims_cells_trims_the_texts_of_a_frame(tmp_path):

@@ -19,6 +19,7 @@
 #include "tools/cli/prediction_writer.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
+#include "tools/embedded/model.h"
 
 namespace downpour::tools {
 namespace {
@@ -78,10 +79,21 @@ Result<FileFacts> form_of(const std::string& file, const DataSpec& data) {
 }
 
 // A model that was trained on columns in memory reads files with the same columns.
-Result<void> take_form_of(const std::string& file, DataSpec& data) {
+// A text that usually means "missing" in a file is a category if it was one of the training.
+Result<void> take_form_of(const std::string& file, Storage& storage, Job& job) {
+  DataSpec& data = job.data;
   if (!is_memory(data.format)) return {};
   DP_TRY(const FileFacts facts, form_of(file, data));
+  const std::vector<std::string> missing = data.missing;
   set_form(data, facts);
+  if (!data.missing.empty()) {
+    DP_TRY(const auto scorer, Scorer::open(storage, job.run_dir));
+    DP_TRY(const std::vector<std::string> known, scorer->known_among(data.missing));
+    std::erase_if(data.missing,
+                  [&](const std::string& mark) { return std::ranges::count(known, mark) > 0; });
+  }
+  for (const std::string& mark : missing)
+    if (std::ranges::count(data.missing, mark) == 0) data.missing.push_back(mark);
   // A file to predict may lack the target.
   for (const FieldSpec& field : data.fields) {
     const bool known = std::ranges::count(data.columns, field.source_name()) > 0;
@@ -105,7 +117,7 @@ Result<Job> eval_job(const EvalFlags& flags) {
       job.eval.source.paths.push_back(is_object_path(path) ? path
                                                            : fs::absolute(path, ignored).string());
     job.eval.holdout = 0;
-    DP_TRY_VOID(take_form_of(job.eval.source.paths.front(), job.data));
+    DP_TRY_VOID(take_form_of(job.eval.source.paths.front(), storage, job));
   }
   const auto number = [](const std::string& text, uint32_t& into) {
     if (!text.empty()) into = uint32_t(std::strtoul(text.c_str(), nullptr, 10));

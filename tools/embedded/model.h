@@ -59,6 +59,9 @@ class Scorer {
   /// Returns the floats of all outputs for one record.
   uint32_t row_floats() const;
   const std::vector<uint32_t>& widths() const { return widths_; }
+  /// Returns those of `texts` that are the value of a field in some record of the training, as far
+  /// as the keys of fields that hash texts show it. Errors: those of reading vocabularies.
+  Result<std::vector<std::string>> known_among(std::span<const std::string> texts) const;
   /// Predicts the rows of a table in memory ("memory:7"). Writes row_floats() floats for each row:
   /// the values of the first output, then those of the next. With `raw` writes the values to
   /// which the functions of the outputs have not been applied. Uses up to `threads` threads; the

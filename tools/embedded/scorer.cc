@@ -11,6 +11,7 @@
 #include "shared/checkpoint/paths.h"
 #include "shared/data/formats/memory/memory_table.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/data/values/field_set.h"
 #include "shared/job/formats.h"
 #include "shared/job/job_file.h"
 #include "shared/optim/initializer.h"
@@ -238,6 +239,27 @@ Result<void> Scorer::predict_rows(const ScoringPlan& plan, uint64_t begin, uint6
   }
   DP_CHECK(to == out.data() + out.size(), out.size());
   return {};
+}
+
+Result<std::vector<std::string>> Scorer::known_among(std::span<const std::string> texts) const {
+  const auto trained = data::make_read_plan(job_, graph_->inputs(), widths_, SourceSpec{}, {}, 0);
+  const auto plan = data::for_prediction(*trained, job_.model.outputs);
+  DP_TRY(const data::FieldSet set, data::FieldSet::make(*plan));
+  const auto is_known = [&](const std::string& text) {
+    return std::ranges::any_of(set.keys, [&](const data::FieldSet::Keys& keys) {
+      if (!keys.field.hashes_text() || keys.spec.is_bag()) return false;
+      uint64_t key = keys.field.hash(text);
+      for (const auto& later : set.deferred.keys)
+        if (later.entry == keys.entry) key = later.hash.key_of(key);
+      return std::ranges::any_of(tables_, [&](const Table& table) {
+        return table.spec.kind != TableKind::kDense &&
+               table.index.find(key) != Table::KeyIndex::kNone;
+      });
+    });
+  };
+  std::vector<std::string> known;
+  std::ranges::copy_if(texts, std::back_inserter(known), is_known);
+  return known;
 }
 
 Result<void> Scorer::predict(const std::string& table, uint32_t threads, std::span<float> out,
