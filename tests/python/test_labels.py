@@ -222,3 +222,10 @@ def test_labels_that_do_not_fit_the_task_are_shown():
         fit(np.array(["a", "b", "c"])[THREE], task="binary")
     with pytest.raises(ValueError, match='labels that are not numbers, which task="regression" needs'):
         fit(np.array(["a", "b", "c"])[THREE], task="regression")
+
+
+def test_a_target_that_floats_round_is_reported():
+    y = 1e8 + 2 * X.a
+    with pytest.warns(UserWarning, match="the numbers of the target `label` differ too little for 32-bit floats"):
+        fit(y)
+    quiet(1e3 + 2 * X.a)

@@ -78,4 +78,10 @@ Result<FileFacts> sniff(const std::string& path, const DataSpec& declared, const
   return recognize(path, declared, roles).facts;
 }
 
+void warn_of_rounding(const char* what, const std::string& name, FileFacts& facts) {
+  facts.warnings.push_back(str("the numbers of the ", what, " `", shown(name),
+                               "` differ too little for 32-bit floats, so that most of them read "
+                               "as the same number; subtract a constant from them"));
+}
+
 }  // namespace downpour::data

@@ -473,15 +473,12 @@ std::string describe_columns(const Roles& given, const TableColumns& table,
       if (more && !is_column(more->name)) facts.fields.push_back(*more);
     const bool is_number = column.is_numeric() && use_of(name, column) != ColumnUse::kIds;
     (is_number ? numeric : column.is_text() ? text : categorical) += 1;
-    if (is_number && column.loses_differences()) {
-      facts.warnings.push_back(str("the numbers of the column `", shown(name),
-                                   "` differ too little for 32-bit floats, so that most of them "
-                                   "read as the same number; subtract a constant from them"));
-    }
+    if (is_number && column.loses_differences()) warn_of_rounding("column", name, facts);
   }
   for (const Roles::Target& target : targets) {
     const auto i = size_t(std::ranges::find(names, target.name) - names.begin());
     describe_target(target, table.columns[i], facts, note);
+    if (table.columns[i].loses_differences()) warn_of_rounding("target", target.name, facts);
   }
   const Column& predicted =
       table.columns[size_t(std::ranges::find(names, targets[0].name) - names.begin())];

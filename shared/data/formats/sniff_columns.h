@@ -61,6 +61,9 @@ uint32_t numbered_classes(const std::string& name, const std::set<double>& value
 /// Returns "binary", "10 classes" or "regression".
 std::string said(uint32_t classes);
 
+/// Adds a warning for a column of which loses_differences() is true. `what`: "column" or "target".
+void warn_of_rounding(const char* what, const std::string& name, FileFacts& facts);
+
 /// What a column that is not the target is good for.
 enum class ColumnUse : uint8_t {
   kValues,

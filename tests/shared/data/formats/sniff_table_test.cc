@@ -245,6 +245,14 @@ TEST_CASE("sniff: numbers that 32-bit floats can't tell apart are reported", "[d
   REQUIRE(facts_from(5400000).warnings.size() == 1);
   CHECK_THAT(facts_from(5400000).warnings[0], Contains("the column `x` differ too little"));
   CHECK(facts_from(540).warnings.empty());
+  const auto warnings_of_target = [](double first) {
+    return facts_of("x,label\n", 200,
+                    [&](int i) { return str(i % 7, ",", std::to_string(first + i * 0.01)); })
+        .warnings;
+  };
+  REQUIRE(warnings_of_target(5400000).size() == 1);
+  CHECK_THAT(warnings_of_target(5400000)[0], Contains("the target `label` differ too little"));
+  CHECK(warnings_of_target(540).empty());
 }
 
 }  // namespace
