@@ -200,6 +200,21 @@ TEST_CASE("serve: a text field of a table takes the digits of a number", "[serve
   CHECK_THAT(flag.what, Contains("job") && Contains("true") && Contains("training data"));
 }
 
+TEST_CASE("serve: true and false are 1 and 0 in a column of numbers with missing values",
+          "[serve]") {
+  std::string job = kCsvJob;
+  const std::string field = "data.fields.age_id = { type = \"string\", column = \"age\" }";
+  job.replace(job.find(field), field.size(),
+              "data.fields.age_missing = { type = \"string\", column = \"age\", default = \"\", "
+              "positive = [\"\"] }");
+  Run run(job.c_str(), csv_of(1));
+  const auto predict_age = [&](const char* age) {
+    return predict(run, str(R"({"rows": [{"job": "job 1", "age": )", age, "}]}"));
+  };
+  CHECK(predict_age("true") == predict_age("1"));
+  CHECK(predict_age("false") == predict_age("0"));
+}
+
 TEST_CASE("serve: errors name the row, the column and the value", "[serve]") {
   Run run(kCsvJob, csv_of(1));
   const auto missing = error_of(run, R"({"rows": [{"age": 1, "job": "a"}, {"age": 39}]})");

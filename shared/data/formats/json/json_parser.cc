@@ -184,8 +184,11 @@ class JsonFields {
   }
   bool takes_text(const FieldWriter& writer) const {
     const TypedField& field = writer.field();
-    return field.type() == FieldType::kString &&
-           (numbers_as_texts_ || field.spec().positive == std::vector<std::string>{""});
+    return field.type() == FieldType::kString && (numbers_as_texts_ || asks_missing(writer));
+  }
+  /// Returns true if the field only says whether there is a value.
+  static bool asks_missing(const FieldWriter& writer) {
+    return writer.field().spec().positive == std::vector<std::string>{""};
   }
   /// Gives a number to a string field.
   template <typename Value>
@@ -249,7 +252,7 @@ class JsonFields {
       bool flag = false;
       if (const json::ErrorCode error = value.get_bool().get(flag)) return error;
       for (const FieldWriter& writer : writers) {
-        if (!takes_text(writer)) continue;
+        if (!takes_text(writer) || asks_missing(writer)) continue;
         fault = {.reason = "is true or false; send the text that the training data has",
                  .field = &writer.field().name(),
                  .made = flag ? "true" : "false",
