@@ -35,15 +35,12 @@ namespace {
 Result<void> remove_run(const std::string& run_dir) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> doomed = {checkpoint::run_path(run_dir),
-                                  checkpoint::job_path(run_dir),
-                                  checkpoint::checkpoints_dir(run_dir),
-                                  checkpoint::moves_dir(run_dir),
-                                  fs::path(run_dir) / "events.jsonl",
-                                  history_path(run_dir),
-                                  fs::path(run_dir) / "logs",
-                                  // Labels and names of a model that Model.save has written.
-                                  fs::path(run_dir) / "python.json"};
+  std::vector<fs::path> doomed = {
+      checkpoint::run_path(run_dir), checkpoint::job_path(run_dir),
+      checkpoint::checkpoints_dir(run_dir), checkpoint::moves_dir(run_dir),
+      fs::path(run_dir) / "events.jsonl", history_path(run_dir), fs::path(run_dir) / "logs",
+      // Labels and names of a model that Model.save has written.
+      fs::path(run_dir) / "python.json"};
   for (const auto& entry : fs::directory_iterator(run_dir, error)) {
     if (checkpoint::parse_term_name(entry.path().filename().string()))
       doomed.push_back(entry.path());

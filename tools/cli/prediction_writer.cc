@@ -67,6 +67,7 @@ class OutFile {
   ~OutFile() { (void)finish(false); }
 
   void write(std::string_view bytes) {
+    if (bytes.empty()) return;
     note(std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size());
   }
   void write_at_begin(std::string_view bytes) {

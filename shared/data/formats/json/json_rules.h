@@ -11,7 +11,8 @@ namespace downpour::data {
 
 struct JsonRules {
   // A text is the cell of a table: data.trim removes the blanks around it, it reads as null if it
-  // means "missing" there (data.missing, or empty), and blanks separate the values of a field of any length.
+  // means "missing" there (data.missing, or empty), and blanks separate the values of a field of
+  // any length.
   bool texts_are_cells = false;
   bool numbers_as_texts = false;  // a string field takes a number, as its decimal digits
 };
