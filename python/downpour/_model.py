@@ -223,7 +223,8 @@ class Model:
             table.add_numbers(output["target"], codes)
         if output["weights"]:
             sample_weight = np.ones(table.rows) if sample_weight is None else sample_weight
-            table.add_numbers(output["weights"], as_weights(sample_weight, self._weight_unit or mean_weight(sample_weight)))
+            self._weight_unit = self._weight_unit or mean_weight(sample_weight)
+            table.add_numbers(output["weights"], as_weights(sample_weight, self._weight_unit))
         elif sample_weight is not None:
             raise ValueError("the first call had no sample_weight, so this one can't have any")
         memory = {"data.format": "memory", "data.columns": [], "data.header": False, "data.delimiter": "", "eval.source": []}

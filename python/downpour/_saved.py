@@ -32,5 +32,5 @@ def read_extras(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def _run_id(folder: pathlib.Path) -> str:
-    """Returns what tells the run in a folder from every other."""
+    """Returns a digest that identifies the run in the folder."""
     return hashlib.blake2b((folder / "run").read_bytes(), digest_size=16).hexdigest()
