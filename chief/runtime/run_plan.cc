@@ -49,10 +49,10 @@ uint64_t share_ranges(const DataSpec& data, uint32_t shares) {
   return uint64_t{joined} * (every_stream_has_all ? 1 : shares);
 }
 
-/// Returns how many batches a shard of synchronous training has: from `least` to twice as many,
-/// with which the replicas need the fewest steps for an epoch of `batches`. They train a shard each
-/// at the same time, and a replica that finds no shard waits for the others. Each replica gets a
-/// shard if there are enough batches.
+/// Returns how many batches a shard has if replicas train one shard each at the same time: from
+/// `least` to twice as many, with which they need the fewest steps for an epoch of `batches`. A
+/// replica that finds no shard waits for the others. With more batches than `least`, the shards are
+/// not fewer than the replicas.
 uint64_t even_batches(uint64_t least, uint64_t batches, uint64_t replicas) {
   const auto steps = [&](uint64_t of_shard) {
     return divide_up(batches, of_shard * replicas) * of_shard;

@@ -109,6 +109,7 @@ Result<Job> eval_job(const EvalFlags& flags) {
   DP_TRY(Job job, chief::saved_job(storage, run_dir));
   job.run_dir = run_dir;
   job.cluster.ps = job.cluster.workers = 1;
+  job.cluster.ps_in_workers = false;
   job.cluster.input_workers = 0;
   if (!flags.data.empty()) {
     job.eval.source = {};

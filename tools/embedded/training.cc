@@ -62,6 +62,7 @@ Result<ChosenJob> job_of(const TrainingRequest& request) {
     DP_TRY(out, complete_job_of(request));
   }
   out.job.cluster.ps = out.job.cluster.workers = 1;
+  out.job.cluster.ps_in_workers = false;
   out.job.cluster.input_workers = 0;
   out.job.cluster.ps_threads = 1;
   out.job.cluster.threads = request.threads > 0 ? request.threads : allowed_cpus();

@@ -298,8 +298,8 @@ void Lifecycle::after_save(Turn& turn, const std::string& error) {
   if (!error.empty() && !checkpoints_.saved_since_stop()) {
     if (stopping && !ownership_.whole()) {
       turn.notice(NoticeLevel::kWarning,
-                  "there is no final checkpoint, because a ps is lost; the same command resumes "
-                  "from the newest checkpoint");
+                  str("there is no final checkpoint, because a ps is lost (", error,
+                      "); the same command resumes from the newest checkpoint, if there is one"));
       return end_unsaved(turn);
     }
     return fail(turn, Error{ErrorCode::kIo,
