@@ -21,7 +21,7 @@ class FirstEnd {
  public:
   /// `endpoint` is that of the chief.
   explicit FirstEnd(std::string endpoint) : endpoint_(std::move(endpoint)) {}
-  /// Takes the end of a part. Any thread may call it.
+  /// Records how one part ended. Any thread may call it.
   void add(int code, const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (code_ == 0) code_ = report_end(code, reason, endpoint_);

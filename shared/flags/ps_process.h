@@ -11,6 +11,7 @@
 
 namespace downpour {
 
+/// The flags of a ps.
 struct PsProcessOptions {
   std::string chief;                       // HOST:PORT, or an endpoint
   std::string bind = "tcp://127.0.0.1:*";  // HOST:PORT, or an endpoint; * chooses a port
@@ -33,7 +34,7 @@ class PsProcess {
   virtual ~PsProcess() = default;
   /// Reports a stop signal to the chief. Any thread may call it.
   virtual void leave(int signal) = 0;
-  /// Waits until all cores have ended. Call it once.
+  /// Waits until all cores have ended. It must be called once before the destructor.
   virtual void join() = 0;
 };
 

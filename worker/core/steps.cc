@@ -276,8 +276,8 @@ void Steps::send_pull_if_needed(int64_t now_ns, Slot& slot, size_t index, Worker
 }
 
 /// Returns the batch of the replica before a held batch if it has been pushed and waits for its
-/// step: then the held batch may be pulled ahead. Otherwise null. It is in the same shard, or the
-/// last one of the shard before.
+/// step: then the held batch may be pulled ahead. Otherwise null. That batch is in the same shard,
+/// or is the last one of the replica's previous shard.
 const Slot* Steps::pushed_before(int64_t now_ns, const Slot& slot) const {
   if (!synchronous() || !slot.pulls.empty() || now_ns < slot.pull_at_ns) return nullptr;
   if (groups_of(tables_).size() < 2 && order_.enabled()) return nullptr;
