@@ -33,14 +33,9 @@ struct Core {
   std::thread thread;
 };
 
-/// Tells how much memory the gradients of synchronous steps took.
-void tell_step_memory(const Core& core) {
-  const uint64_t bytes =
-      core.node->core() == nullptr ? 0 : core.node->core()->stats().step_bytes_max;
-  if (bytes > 0) {
-    std::fprintf(stderr, "ps: kept at most %s of gradients until their steps\n",
-                 human_bytes(bytes).c_str());
-  }
+/// Returns how much memory the gradients of synchronous steps took.
+uint64_t step_bytes_of(const Core& core) {
+  return core.node->core() == nullptr ? 0 : core.node->core()->stats().step_bytes_max;
 }
 
 class Cores final : public PsProcess {
@@ -74,10 +69,14 @@ class Cores final : public PsProcess {
   }
 
   void join() override {
+    uint64_t step_bytes = 0;
     for (Core& core : cores_) {
       core.thread.join();
-      tell_step_memory(core);
+      step_bytes += step_bytes_of(core);
     }
+    if (step_bytes == 0) return;
+    std::fprintf(stderr, "ps: the gradients of synchronous steps took at most %s\n",
+                 human_bytes(step_bytes).c_str());
   }
 
  private:

@@ -146,7 +146,7 @@ def staged_memory(lab):
         return ps["rss_bytes_max"] - ps["table_bytes"]
 
     idle, peak = ps_bytes("--set", "model.units=[1, 1024]"), ps_bytes()
-    told = re.search(r"kept at most ([\d.]+) MiB of gradients", (folder / "run/logs/ps-0.log").read_text())
+    told = re.search(r"gradients of synchronous steps took at most ([\d.]+) MiB", (folder / "run/logs/ps-0.log").read_text())
     if told is None:
         raise Broken("the ps does not say how much memory the gradients took")
     yield at_most("gradients that the ps kept", float(told[1]) * (1 << 20) / 1e6, 64, " MB",
