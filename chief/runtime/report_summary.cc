@@ -184,11 +184,11 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
     const std::string& target = job.model.outputs[o].target;
     page.row(
         str("warning: all ", kept != nullptr ? "evaluation" : "training", " data have the same `",
-            target, "`, as a 32-bit float, so the ",
-            kept != nullptr ? "metrics say" : "model can learn",
-            " nothing: is it the target (--target NAME), is data.fields.", target,
-            ".positive right, if it is given, and do its numbers differ enough? Otherwise subtract "
-            "a constant from them"),
+            target, "`, so the ", kept != nullptr ? "metrics say" : "model can learn",
+            " nothing: is it the target (--target NAME), and is data.fields.", target,
+            ".positive right, if it is given? Numbers are compared as 32-bit floats: if they "
+            "differ, "
+            "subtract a constant from them"),
         kYellow);
   }
   for (const size_t o : worse_than_constant(job, s)) {

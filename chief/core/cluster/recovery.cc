@@ -324,7 +324,9 @@ Error Recovery::missing_ps() const {
               config_.start_timeout_ns / kSecond, " s", here.empty() ? "" : " (joined: ", here,
               here.empty() ? "" : ")"),
           {},
-          "start the missing ps, or set cluster.ps to the number of available ps"};
+          config_.job.cluster.ps_in_workers
+              ? "start the missing workers with --with-ps, or set cluster.workers to their number"
+              : "start the missing ps, or set cluster.ps to the number of available ps"};
 }
 
 }  // namespace downpour::chief
