@@ -39,7 +39,8 @@ struct Flags {
   uint32_t cpu_parts = 1;
 };
 
-/// Ends the process with `code` in 2 s, unless it has ended by then.
+/// Ends the process with `code` in 2 s, unless it has ended by then. Until then, other threads can
+/// still send what the chief waits for.
 void end_soon(int code) {
   std::thread([code] {
     std::this_thread::sleep_for(std::chrono::seconds(2));

@@ -62,10 +62,11 @@ std::string program_of(const Job& job) {
 // column has no delimiter that shows its format, but its first line is the name of a column.
 Result<FileFacts> form_of(const std::string& file, const DataSpec& data) {
   Result<FileFacts> facts = data::sniff(file);
+  if (facts) return facts;
   const DataSpec declared;
   const data::Roles roles;
   data::FileSample sample(file, declared, roles);
-  if (facts || sample.lines().empty()) return facts;
+  if (sample.lines().empty()) return facts;
   std::string name(sample.lines()[0]);
   if (name.size() > 2 && name.front() == '"' && name.back() == '"')
     name = name.substr(1, name.size() - 2);
