@@ -143,9 +143,7 @@ TEST_CASE("predictions carry ids, names of classes and a header in every form of
     REQUIRE(all.status == 0);
     INFO(top.err);
     REQUIRE(top.status == 0);
-    std::ifstream file(dir / "top.jsonl");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const auto values = lines_of(all.out), tops = lines_of(text);
+    const auto values = lines_of(all.out), tops = lines_of(read_text(dir / "top.jsonl"));
     REQUIRE(values.size() == 3);
     REQUIRE(tops.size() == 3);
     for (size_t i = 0; i < 3; ++i) {
@@ -166,8 +164,7 @@ TEST_CASE("predictions carry ids, names of classes and a header in every form of
     const Ended lines = predict(dir, {});
     REQUIRE(lines.status == 0);
     REQUIRE(predict(dir, {"--out", dir / "p.npy"}).status == 0);
-    std::ifstream file(dir / "p.npy", std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    const std::string bytes = read_text(dir / "p.npy");
     REQUIRE(bytes.size() == 128 + 3 * 3 * sizeof(float));
     CHECK(bytes.find("'shape': (3, 3)") != std::string::npos);
     const char* text = lines.out.c_str();
@@ -178,6 +175,18 @@ TEST_CASE("predictions carry ids, names of classes and a header in every form of
       CHECK(std::strtof(text, &end) == value);
       text = end;
     }
+  }
+  SECTION("a name with .gz or .zst is that of a compressed file") {
+    const Ended plain = predict(dir, {"--header", "--format", "csv"});
+    REQUIRE(predict(dir, {"--header", "--out", dir / "p.csv.gz"}).status == 0);
+    const std::string unpack = "gzip -dc '" + dir / "p.csv.gz" + "' > '" + dir / "p.csv" + "'";
+    REQUIRE(std::system(unpack.c_str()) == 0);
+    CHECK(read_text(dir / "p.csv") == plain.out);
+    REQUIRE(predict(dir, {"--format", "csv", "--out", dir / "p.zst"}).status == 0);
+    CHECK(read_text(dir / "p.zst").starts_with("\x28\xb5\x2f\xfd"));
+    const Ended array = predict(dir, {"--out", dir / "p.npy.gz"});
+    CHECK(array.status == 64);
+    CHECK(array.err.find("npy output can't be compressed") != std::string::npos);
   }
   SECTION("what cannot be written is refused") {
     const Ended person = predict(dir, {"--id", "person"});

@@ -263,7 +263,7 @@ void declare_predict(CLI::App* verb, int& status) {
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->data, "Files or globs, in the format of the training data");
-  verb->add_option("--out", flags->form.out, "Output file; - is stdout");
+  verb->add_option("--out", flags->form.out, "Output file; - is stdout; .gz and .zst compress");
   verb->add_option("--format", flags->form.format,
                    "tsv, csv, jsonl or npy; default: by the ending of the output file, or tsv")
       ->default_str("");

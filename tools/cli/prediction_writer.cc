@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "shared/base/human.h"
+#include "shared/data/bytes/compress.h"
 #include "shared/data/formats/codec.h"
 #include "shared/data/formats/numpy/npy_header.h"
 #include "shared/data/reading/batch_reader.h"
@@ -43,6 +44,11 @@ Classes classes_of(const Job& job, size_t output, uint32_t width) {
 std::string class_name(const Classes& classes, uint32_t k) {
   return classes.names.empty() ? str(k) : printable(classes.names[k]);
 }
+
+struct Encoding {
+  DataFormat format = DataFormat::kTsv;
+  data::Compression compression = data::Compression::kNone;
+};
 
 /// An output file, which gets its name when it is complete, and the first error of writing it.
 class OutFile {
@@ -99,6 +105,20 @@ class OutFile {
   std::string unfinished_;  // the name until it is complete; empty: `path_`
   std::FILE* file_ = nullptr;
   int error_ = 0;
+};
+
+/// Passes the bytes of a compressed file on to `out`, which gives the file its name.
+class CompressedBytes final : public OutputFile {
+ public:
+  explicit CompressedBytes(OutFile& out) : out_(out) {}
+  Result<void> append(std::span<const uint8_t> bytes) override {
+    out_.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return {};  // the caller asks `out` for errors
+  }
+  Result<void> commit() override { return {}; }
+
+ private:
+  OutFile& out_;
 };
 
 /// Reads the columns of ids from the data that are predicted, record by record.
@@ -195,7 +215,7 @@ class LineWriter final : public PredictionWriter {
   static Result<std::unique_ptr<PredictionWriter>> open(const Job& job,
                                                         const std::vector<uint32_t>& widths,
                                                         const PredictionForm& form,
-                                                        DataFormat format) {
+                                                        const Encoding& encoding) {
     std::unique_ptr<LineWriter> writer(new LineWriter(widths));
     std::vector<ValueField> fields;
     for (const std::string& id : form.ids) fields.push_back({.name = id});
@@ -226,12 +246,16 @@ class LineWriter final : public PredictionWriter {
                    size_t(field - fields.begin()) < writer->first_ ? "--id" : "--top",
                    "leave one out: a reader of the file could not tell them apart"};
     }
-    DP_TRY(writer->encoder_, data::make_encoder({.format = format, .fields = fields}));
+    DP_TRY(writer->encoder_, data::make_encoder({.format = encoding.format, .fields = fields}));
     writer->values_.resize(fields.size());
     DP_TRY(OutFile out, OutFile::open(form.out));
     writer->out_.emplace(std::move(out));
-    if (form.header && traits_of(format).layout == RecordLayout::kTable)
-      writer->out_->write(writer->encoder_->preamble());
+    if (encoding.compression != data::Compression::kNone) {
+      writer->packed_ = data::compress_to(std::make_unique<CompressedBytes>(*writer->out_),
+                                          encoding.compression, 0);
+    }
+    if (form.header && traits_of(encoding.format).layout == RecordLayout::kTable)
+      writer->write(writer->encoder_->preamble());
     return std::unique_ptr<PredictionWriter>(std::move(writer));
   }
 
@@ -239,17 +263,23 @@ class LineWriter final : public PredictionWriter {
     if (!status_) return;
     text_.clear();
     for (uint32_t r = 0; r < batch.records && status_; ++r) status_ = add_record(batch, r);
-    out_->write(text_);
+    write(text_);
   }
 
   Result<void> finish(bool complete) override {
     if (status_ && complete && ids_) status_ = ids_->at_end();
+    if (packed_) DP_TRY_VOID(packed_->finish());
     auto written = out_->finish(complete && status_);
     return status_ ? std::move(written) : std::move(status_);
   }
 
  private:
   explicit LineWriter(const std::vector<uint32_t>& widths) : widths_(widths) {}
+
+  void write(std::string_view bytes) {
+    if (!packed_) return out_->write(bytes);
+    (void)packed_->add(bytes);  // CompressedBytes keeps errors for finish()
+  }
 
   void add_output(const Job& job, size_t o, uint32_t top, std::vector<ValueField>& fields) {
     const std::string& name = job.model.outputs[o].name;
@@ -321,6 +351,7 @@ class LineWriter final : public PredictionWriter {
   size_t first_ = 0;  // the fields before are ids
   std::unique_ptr<data::RecordEncoder> encoder_;
   std::optional<OutFile> out_;
+  std::unique_ptr<data::CompressedFile> packed_;  // null: `out_` is not compressed
   std::vector<FieldValues> values_;
   std::vector<float> scores_;
   std::vector<uint32_t> order_;
@@ -384,18 +415,30 @@ class ArrayWriter final : public PredictionWriter {
   uint64_t records_ = 0;
 };
 
-/// Returns the format that the user wants.
-Result<DataFormat> format_of(const PredictionForm& form) {
+/// Returns how the user wants the file to be written.
+Result<Encoding> encoding_of(const PredictionForm& form) {
   constexpr std::array kForms{DataFormat::kTsv, DataFormat::kCsv, DataFormat::kJsonl,
                               DataFormat::kNpy};
-  for (const DataFormat format : kForms) {
-    const std::string name = format_name(format);
-    if (form.format == name || (form.format.empty() && form.out.ends_with("." + name)))
-      return format;
+  std::filesystem::path name = form.out;
+  Encoding encoding;
+  if (name.extension() == ".gz") encoding.compression = data::Compression::kGzip;
+  if (name.extension() == ".zst") encoding.compression = data::Compression::kZstd;
+  if (encoding.compression != data::Compression::kNone) name.replace_extension();
+  const std::string ending = name.extension().string();
+  const auto* const found = std::ranges::find_if(kForms, [&](DataFormat format) {
+    return form.format.empty() ? ending == str(".", format_name(format))
+                               : form.format == format_name(format);
+  });
+  if (found == kForms.end() && !form.format.empty()) {
+    return Error{ErrorCode::kUsage, str("predictions can't be written as ", printable(form.format)),
+                 "--format", "use tsv, csv, jsonl or npy"};
   }
-  if (form.format.empty()) return DataFormat::kTsv;
-  return Error{ErrorCode::kUsage, str("predictions can't be written as ", printable(form.format)),
-               "--format", "use tsv, csv, jsonl or npy"};
+  if (found != kForms.end()) encoding.format = *found;
+  if (!is_arrays(encoding.format) || encoding.compression == data::Compression::kNone)
+    return encoding;
+  return Error{ErrorCode::kUsage,
+               "npy output can't be compressed, because arrays are read in place", form.out,
+               "name a .npy file in --out"};
 }
 
 }  // namespace
@@ -403,13 +446,13 @@ Result<DataFormat> format_of(const PredictionForm& form) {
 Result<std::unique_ptr<PredictionWriter>> write_predictions(const Job& job,
                                                             const std::vector<uint32_t>& widths,
                                                             const PredictionForm& form) {
-  DP_TRY(const DataFormat format, format_of(form));
+  DP_TRY(const Encoding encoding, encoding_of(form));
   if (form.raw && form.top > 0) {
     return Error{ErrorCode::kUsage, "--top writes probabilities, and --raw writes none", "--raw",
                  "leave out one of them"};
   }
-  if (is_arrays(format)) return ArrayWriter::open(widths, form);
-  return LineWriter::open(job, widths, form, format);
+  if (is_arrays(encoding.format)) return ArrayWriter::open(widths, form);
+  return LineWriter::open(job, widths, form, encoding);
 }
 
 }  // namespace downpour::tools

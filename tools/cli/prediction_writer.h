@@ -14,8 +14,8 @@ namespace downpour::tools {
 
 /// How predictions are written.
 struct PredictionForm {
-  std::string out = "-";  // file; "-": stdout
-  std::string format;     // "tsv", "csv", "jsonl" or "npy"; empty: by the ending of `out`, or tsv
+  std::string out = "-";  // file; "-": stdout; .gz and .zst: compressed
+  std::string format;     // "tsv", "csv", "jsonl" or "npy"; empty: by the name of `out`, or tsv
   bool header = false;    // begin csv and tsv with a line of names
   bool raw = false;       // the predictions are not probabilities
   std::vector<std::string> ids;  // columns of the data that each line begins with
