@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "shared/base/units.h"
+
 namespace downpour {
 namespace {
 
@@ -40,6 +42,13 @@ void exit_on_stop_signals() {
     action.sa_handler = exit_now;
     sigaction(signal, &action, nullptr);
   }
+}
+
+void sleep_unless_stopped(int64_t ns) {
+  const sigset_t set = stop_signals();
+  const timespec time{.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond};
+  const int signal = sigtimedwait(&set, nullptr, &time);
+  if (signal > 0) exit_now(signal);
 }
 
 SignalWatcher::SignalWatcher(std::function<void(int)> on_signal)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -39,5 +40,9 @@ void block_stop_signals();
 /// constructed. For the time in which there is nothing to save. The default action of both signals
 /// has no effect on process 1 of a container.
 void exit_on_stop_signals();
+
+/// Sleeps for `ns`. If SIGINT or SIGTERM arrives meanwhile, or is pending, the process ends with
+/// status 130 or 143. The signals must be blocked in this thread, and there is no SignalWatcher.
+void sleep_unless_stopped(int64_t ns);
 
 }  // namespace downpour

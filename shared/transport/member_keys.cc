@@ -1,11 +1,10 @@
 #include "shared/transport/member_keys.h"
 
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 
 #include "shared/base/units.h"
+#include "shared/env/signals.h"
 #include "shared/transport/key_folder.h"
 
 namespace downpour::transport {
@@ -45,7 +44,7 @@ Result<std::shared_ptr<Keyring>> member_keyring(const KeyFlags& flags, wire::Rol
   auto keyring = Keyring::open(flags.keys, role, index);
   for (int64_t waited_ns = 0; waited_ns < wait_ns; waited_ns += kLookEveryNs) {
     if (keyring || keyring.error().code != ErrorCode::kNoInput) break;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(kLookEveryNs));
+    sleep_unless_stopped(kLookEveryNs);
     keyring = Keyring::open(flags.keys, role, index);
   }
   if (!keyring) return std::move(keyring).error();

@@ -2,6 +2,7 @@
 // permits.
 #include <arpa/inet.h>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -115,6 +116,22 @@ TEST_CASE("a process started by hand needs --keys or --insecure, and the error n
                 dir.path())
             .wait(20);
     CHECK(both.status == 64);
+  }
+}
+
+TEST_CASE("a process that waits for its key ends at the first stop signal", "[integration][keys]") {
+  const ScratchDir dir;
+  for (const std::vector<std::string>& program : {std::vector<std::string>{"downpour-ps"},
+                                                  {"downpour-worker"},
+                                                  {"downpour-worker", "--with-ps"}}) {
+    std::vector<std::string> arguments(program.begin() + 1, program.end());
+    for (const char* flag :
+         {"--chief", "127.0.0.1:9", "--keys", "later", "--connect-timeout", "600"})
+      arguments.emplace_back(flag);
+    Program waiting(program[0], arguments, dir.path());
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // until it waits
+    waiting.signal(SIGTERM);
+    CHECK(waiting.wait(20).status == 143);
   }
 }
 

@@ -9,6 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "shared/base/units.h"
+
 namespace downpour {
 namespace {
 
@@ -79,6 +81,21 @@ TEST_CASE("before a watcher exists, a stop signal ends the process with 128 plus
             exit_when_seen(signals, signal);
           }) == kWentOn);
   }
+}
+
+TEST_CASE("a stop signal ends a sleep, and the process", "[env]") {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    CHECK(status_of([&] {
+            block_stop_signals();
+            ::kill(::getpid(), signal);
+            sleep_unless_stopped(60 * kSecond);
+          }) == 128 + signal);
+  }
+  CHECK(status_of([] {
+          block_stop_signals();
+          sleep_unless_stopped(kMillisecond);
+          ::_exit(kWentOn);
+        }) == kWentOn);
 }
 
 TEST_CASE("a signal that the parent process ignores stays ignored", "[env]") {
