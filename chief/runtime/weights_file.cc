@@ -73,11 +73,24 @@ Result<std::string> WeightsFile::member(const data::ZipMember& member, uint64_t 
   return bytes;
 }
 
+Result<std::string> WeightsFile::saved_text(const data::ZipMember& member) const {
+  DP_TRY(const std::string bytes, this->member(member, kJobBytesMax));
+  const size_t head_bytes = bytes.find('\n') + 1;  // the first line break of a header is its end
+  if (bytes.substr(0, head_bytes).find("'descr': '|S") != std::string::npos)
+    return bytes.substr(head_bytes);
+  return Error{ErrorCode::kUnsupported, str("the array `", kJobName, "` is no text of bytes"),
+               path(), str("leave it out, or save the bytes that np.load gives for ", kJobName)};
+}
+
 Result<void> WeightsFile::list_npz() {
   DP_TRY(const std::vector<data::ZipMember> members, data::list_zip(*file_));
   for (const data::ZipMember& each : members) {
     if (each.name == kJobName) {
       DP_TRY(job_, member(each, kJobBytesMax));
+      continue;
+    }
+    if (each.name == std::string(kJobName) + ".npy") {
+      DP_TRY(job_, saved_text(each));
       continue;
     }
     const std::string where = str(path(), ": ", each.name);

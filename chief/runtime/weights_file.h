@@ -43,6 +43,8 @@ class WeightsFile {
   Result<void> list_npz();
   Result<void> list_safetensors();
   Result<std::string> member(const data::ZipMember& member, uint64_t bytes_max) const;
+  /// Returns the text of a member that NumPy wrote from the bytes that it had read as `job.toml`.
+  Result<std::string> saved_text(const data::ZipMember& member) const;
   Result<void> read(uint64_t offset, char* to, size_t bytes) const;
   Result<std::string> bytes_of(const std::string& name) const;
   Error damaged(const std::string& what) const;

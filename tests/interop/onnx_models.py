@@ -162,7 +162,8 @@ def check_start():
             changed[name] = array[::-1].astype(np.int64 if array.max() < 2**63 else np.uint64)
         else:
             changed[name] = array.astype(np.float64)
-    np.savez_compressed(FOLDER / "changed.npz", **changed)
+    with np.load(FOLDER / "deepfm.npz") as exported:
+        np.savez_compressed(FOLDER / "changed.npz", **dict(exported) | changed)  # with job.toml
     safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in changed.items()}, FOLDER / "changed.safetensors")
     downpour("predict", FOLDER / "runs/deepfm", "--data", FOLDER / "rows.jsonl", "--quiet", "--out", FOLDER / "wanted.npy")
     for ending in ("npz", "safetensors"):

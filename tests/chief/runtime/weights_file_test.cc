@@ -61,6 +61,22 @@ TEST_CASE("the arrays of .npz files, deflated or not, and of safetensors are the
   CHECK(WeightsFile::open(tensors).value().job() == "seed = 3");
 }
 
+TEST_CASE("a job that NumPy has saved again is read", "[chief]") {
+  const ScratchDir dir;
+  const std::string w = npy("'<f4'", "(3, 2)", six_floats());
+  for (const bool deflated : {false, true}) {
+    const std::string path = dir.write(
+        "again.npz", npz({{"job.toml", npy("'|S11'", "()", "seed = 3\n#x")}, {"w", w}}, deflated));
+    const auto file = WeightsFile::open(path);
+    REQUIRE(file);
+    CHECK(file->job() == "seed = 3\n#x");
+    CHECK(file->arrays().size() == 1);
+  }
+  const auto unicode = WeightsFile::open(
+      dir.write("u.npz", npz({{"job.toml", npy("'<U1'", "()", "x   ")}, {"w", w}})));
+  CHECK_THAT(unicode.error().what, Contains("the array `job.toml` is no text of bytes"));
+}
+
 TEST_CASE("arrays of weights in every width and byte order become floats", "[chief]") {
   const ScratchDir dir;
   const std::vector<std::pair<const char*, std::string>> types = {
