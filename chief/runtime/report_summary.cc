@@ -119,6 +119,48 @@ bool is_best_of_all(const Job& job, const JobSummary& s) {
   return best_epochs(job, s.evaluations) == s.best_epochs;
 }
 
+/// Warns of outputs that learn nothing, that are measured by nothing or that are worse than a
+/// constant.
+void print_output_warnings(const Job& job, const JobSummary& s, Page& page) {
+  const Evaluation* const kept = kept_evaluation(s);
+  Evaluation trained;
+  if (!s.epochs.empty()) trained.outputs = trained_metrics(s.epochs.back());
+  for (size_t o = 0; o < trained.outputs.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    const bool learns = trained.outputs[o].sums.weight > 0;
+    if (output.weights.empty() || (learns && (kept == nullptr || kept->outputs[o].sums.weight > 0)))
+      continue;
+    page.row(str("warning: no record of the ", learns ? "evaluation" : "training", " data has a `",
+                 output.weights, "` above 0, so output ", output.name,
+                 learns ? " has no metrics" : " has learned nothing"),
+             kYellow);
+  }
+  const Evaluation& judged = kept != nullptr ? *kept : trained;
+  for (size_t o = 0; o < judged.outputs.size(); ++o) {
+    if (shown_constant(job, o, judged) != 0) continue;
+    const std::string& target = job.model.outputs[o].target;
+    page.row(
+        str("warning: all ", kept != nullptr ? "evaluation" : "training", " data have the same `",
+            target, "`, so the ", kept != nullptr ? "metrics say" : "model can learn",
+            " nothing: is it the target (--target NAME), and is data.fields.", target,
+            ".positive right, if it is given? Numbers are compared as 32-bit floats: if they "
+            "differ, "
+            "subtract a constant from them"),
+        kYellow);
+  }
+  for (const size_t o : worse_than_constant(job, s)) {
+    const OutputSpec& output = job.model.outputs[o];
+    if (shown_constant(job, o, *kept) == 0) continue;
+    page.row(str("warning: output ", output.name, " predicts worse than a constant: its ",
+                 loss_name(output), " is ",
+                 number(compute_metric(loss_name(output), kept->outputs[o]).value),
+                 ", that of the best constant is ", number(shown_constant(job, o, *kept)),
+                 "; try a lower optimizer.learning_rate, or check the data with downpour data ",
+                 "stats"),
+             kYellow);
+  }
+}
+
 /// Prints what the training has reached: the metrics of the model that eval and predict use, why
 /// training ended before its last epoch, and whether the model is worse than a constant or a linear
 /// model.
@@ -176,32 +218,7 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
                       plateau_schedule(job) != nullptr ? " at the smallest learning rate" : "",
                       " (eval.early_stop.patience)"));
   }
-  Evaluation trained;
-  if (kept == nullptr && !s.epochs.empty()) trained.outputs = trained_metrics(s.epochs.back());
-  const Evaluation& judged = kept != nullptr ? *kept : trained;
-  for (size_t o = 0; o < judged.outputs.size(); ++o) {
-    if (shown_constant(job, o, judged) != 0) continue;
-    const std::string& target = job.model.outputs[o].target;
-    page.row(
-        str("warning: all ", kept != nullptr ? "evaluation" : "training", " data have the same `",
-            target, "`, so the ", kept != nullptr ? "metrics say" : "model can learn",
-            " nothing: is it the target (--target NAME), and is data.fields.", target,
-            ".positive right, if it is given? Numbers are compared as 32-bit floats: if they "
-            "differ, "
-            "subtract a constant from them"),
-        kYellow);
-  }
-  for (const size_t o : worse_than_constant(job, s)) {
-    const OutputSpec& output = job.model.outputs[o];
-    if (shown_constant(job, o, *kept) == 0) continue;
-    page.row(str("warning: output ", output.name, " predicts worse than a constant: its ",
-                 loss_name(output), " is ",
-                 number(compute_metric(loss_name(output), kept->outputs[o]).value),
-                 ", that of the best constant is ", number(shown_constant(job, o, *kept)),
-                 "; try a lower optimizer.learning_rate, or check the data with downpour data ",
-                 "stats"),
-             kYellow);
-  }
+  print_output_warnings(job, s, page);
 }
 
 /// Returns how much of the job is done: "2 of 3 epochs", "500 of 1000 steps".

@@ -51,10 +51,12 @@ Finish trained(double best_loss_sum = 2, uint64_t records = 100) {
 }
 
 std::string summary(const Finish& finish, SummaryOptions options = {},
-                    const std::optional<LinearBaseline>& linear = std::nullopt) {
+                    const std::optional<LinearBaseline>& linear = std::nullopt,
+                    const std::string& weights = "") {
   Job job;
   job.data.fields = {{.name = "y"}};
   job.model.outputs = {{.name = "o", .loss = "logistic", .target = "y", .metrics = {"logloss"}}};
+  job.model.outputs[0].weights = weights;
   char* text = nullptr;
   size_t size = 0;
   options.out = open_memstream(&text, &size);
@@ -115,6 +117,23 @@ TEST_CASE("the summary warns of a model that is worse than a constant", "[chief]
   const std::string poor = summary(trained(4), {.color = true});
   CHECK_THAT(poor, Contains("\033[33mwarning: output o predicts worse than a constant: its logloss "
                             "is 1.0000, that of the best constant is 0.5623"));
+}
+
+TEST_CASE("the summary warns of records without weights", "[chief][report]") {
+  Finish finish = trained();
+  JobSummary& s = finish.summary;
+  for (EpochAccount& epoch : s.epochs) epoch.metrics.resize(1);
+  s.epochs.back().metrics[0].weight = 3;
+  CHECK_THAT(summary(finish, {}, {}, "w"), !Contains("warning"));
+  s.evaluations[0].outputs[0].sums.weight = 0;
+  CHECK_THAT(summary(finish, {}, {}, "w"),
+             Contains("\nwarning: no record of the evaluation data has a `w` above 0, so output o "
+                      "has no metrics\n"));
+  s.epochs.back().metrics[0].weight = 0;
+  CHECK_THAT(summary(finish, {}, {}, "w"),
+             Contains("\nwarning: no record of the training data has a `w` above 0, so output o "
+                      "has learned nothing\n"));
+  CHECK_THAT(summary(finish), !Contains("has learned nothing"));
 }
 
 TEST_CASE("the summary warns of an evaluation without records", "[chief][report]") {
