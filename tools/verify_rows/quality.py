@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .frame import Broken, at_least, at_most, is_true, not_run, row
 from .lab import CHECKOUT, balanced, outputs, suite_check, two_cores, workers_below
+from .peers import venv_python
 
 
 @row("quickstart", "the README's two commands")
@@ -155,9 +156,12 @@ def defaults_kdd(lab):
         run = folder / f"run-{seed}"
         lab.run("defaults-kdd", [lab.program(), "train", folder / "train.csv", "--seed", seed, "--set", f"run_dir={run}"], 900).expect()
         reached.append(outputs(json.loads(evaluate(run, folder / "test.csv").expect().out)))
-    for metric, judge, wanted in (("logloss", at_most, 0.01), ("accuracy", at_least, 0.999)):
+    python = venv_python(lab, {"pandas": "pandas", "sklearn": "scikit-learn"})
+    forests = lab.run("defaults-kdd", [python, Path(__file__).with_name("forest_figures.py"), folder / "train.csv", folder / "test.csv"], 600).expect().summary()
+    beside = "; scikit-learn: " + ", ".join(f"{name} {accuracy:.5f}" for name, accuracy in forests.items())
+    for metric, judge, wanted, others in (("logloss", at_most, 0.01, ""), ("accuracy", at_least, 0.999, beside)):
         values = [metrics[metric] for metrics in reached]
-        yield judge(f"test {metric}", sum(values) / len(values), wanted, note="seeds: " + ", ".join(f"{value:.5f}" for value in values))
+        yield judge(f"test {metric}", sum(values) / len(values), wanted, note="seeds: " + ", ".join(f"{value:.5f}" for value in values) + others)
     refused = evaluate(folder / "run-1", official)
     yield is_true("labels of the official test file that training never saw", refused.code != 0 and "unknown_labels" in refused.err,
                   "refused, with the key that skips them", f"exit {refused.code}", refused.err.splitlines()[0] if refused.err else "")
