@@ -17,7 +17,8 @@ Ended run(const ScratchDir& dir, const std::vector<std::string>& arguments) {
   return Program("downpour", arguments, dir.path()).wait(120);
 }
 
-/// Returns the metrics of a slice or an output, without its value.
+/// Compares the metrics of a slice or an output. The predictions are 32-bit floats, whose rounding
+/// depends on the batches.
 void check_same(const Json& a, const Json& b) {
   REQUIRE(a.size() == b.size());
   for (const auto& [name, value] : a.items()) {
@@ -25,7 +26,7 @@ void check_same(const Json& a, const Json& b) {
     if (name == "value") {
       CHECK(value == b[name]);
     } else {
-      CHECK(value.get<double>() == Approx(b[name].get<double>()).epsilon(1e-9));
+      CHECK(value.get<double>() == Approx(b[name].get<double>()).epsilon(1e-8));
     }
   }
 }
@@ -75,7 +76,7 @@ TEST_CASE("workers and input processes measure the same slices and groups as one
   }
   const Json metrics = evaluation["outputs"].begin().value();
   for (const char* name : {"gauc", "ndcg"})
-    CHECK(metrics[name].get<double>() == Approx(line["eval"][name].get<double>()).epsilon(1e-9));
+    CHECK(metrics[name].get<double>() == Approx(line["eval"][name].get<double>()).epsilon(1e-8));
   CHECK(metrics["gauc"].get<double>() > 0.5);
 }
 
