@@ -86,6 +86,7 @@ Result<int> run(const Flags& flags) {
   DP_TRY(const std::shared_ptr<transport::Keyring> keyring,
          transport::chief_keyring(flags.keys, endpoint, job.run_dir));
 
+  config.late_wait_ns = 10 * kSecond;  // as long as a ps or worker tries to reach the chief
   block_stop_signals();
   const PosixClock clock;
   chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText},

@@ -145,10 +145,12 @@ struct ChiefConfig {
       60 * kSecond;  // wait for all ps, and for the first worker; then the job fails
   int64_t workers_wait_ns =
       60 * kSecond;  // time without any worker, after there was one; then the job fails
-  int64_t save_retry_ns = 30 * kSecond;        // pause after a failed checkpoint
-  int64_t save_timeout_ns = 600 * kSecond;     // writing of a checkpoint; then it has failed
-  int64_t stop_save_ns = 15 * kSecond;         // saving after request_stop(); then the job ends
-  int64_t goodbye_wait_ns = 5 * kSecond;       // wait for Goodbyes; then the chief ends
+  int64_t save_retry_ns = 30 * kSecond;     // pause after a failed checkpoint
+  int64_t save_timeout_ns = 600 * kSecond;  // writing of a checkpoint; then it has failed
+  int64_t stop_save_ns = 15 * kSecond;      // saving after request_stop(); then the job ends
+  int64_t goodbye_wait_ns = 5 * kSecond;    // wait for Goodbyes; then the chief ends
+  // After success: wait for ps and workers that have not joined yet, which then end with status 0.
+  int64_t late_wait_ns = 0;
   int64_t progress_ns = 250 * kMillisecond;    // interval of ProgressSnapshots
   int64_t lease_retry_ns = 50 * kMillisecond;  // LeaseGrant::retry_ns of an empty grant
   int64_t resend_ns = kSecond;  // first wait before a request is repeated; doubles to 8 s

@@ -315,7 +315,8 @@ void ChiefCore::on_leave(Turn& turn, Member& member, const wire::Leave& leave) {
 
 void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
                          const wire::Envelope& envelope, const wire::PeerIdentity& identity) {
-  if (ending()) {
+  const bool late = ending();
+  if (late && !lifecycle_.takes_late()) {
     const Error error{ErrorCode::kUnavailable, "the job has already ended"};
     return admission_.refuse(turn, peer, error, envelope);
   }
@@ -328,6 +329,7 @@ void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
   admission_.welcome(turn, member, envelope.request, train_shards());
   turn.repeat_to(member, turn.outbox());
   turn.repeat_to(member, lifecycle_.checkpoints().outbox());
+  if (late) return lifecycle_.end_late(turn, member);
   if (gathering()) return place(turn);
   if (member.is_ps()) restore(turn);
   if (member.is_input()) on_inputs_changed(turn);
@@ -349,7 +351,7 @@ Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
   }
   DP_TRY(Member * oldest, admission_.room_for(hello.role));
   if (oldest != nullptr) replace(turn, *oldest);
-  const bool placed = !gathering();
+  const bool placed = !gathering() && !ending();
   Member& member = admission_.add(turn, peer, std::move(hello));
   if (!member.is_ps()) return &member;
   if (placed && ownership_.whole()) {

@@ -44,6 +44,7 @@ void ChiefCore::on_adopted(Turn& turn, Member& member, const wire::Adopted& adop
 }
 
 void ChiefCore::on_ps_lost(Turn& turn, Member& member, const std::string& why) {
+  if (ending()) return;
   const Recovery::Loss loss = recovery_.lose(turn, member, why);
   if (loss.partitions > 0) {
     report_.note_ps_lost(member);
@@ -71,7 +72,7 @@ void ChiefCore::return_all(Turn& turn) {
 }
 
 void ChiefCore::on_ps_returned(Turn& turn, Member& member) {
-  if (recovery_.reinstate(member) == 0) return;
+  if (ending() || recovery_.reinstate(member) == 0) return;
   if (ownership_.ready()) return publish_view(turn);
   if (ownership_.whole()) lifecycle_.continue_phase(turn);
 }

@@ -38,7 +38,7 @@ void Lifecycle::start(Turn& turn) {
   // A stop may have come between the last epoch and its evaluation. Then the evaluation follows
   // now.
   if (config_.mode == wire::Purpose::kTrain && history_.trained() && history_.evaluated())
-    return finish(turn);
+    return begin_stop(turn, "the run is already finished");
   history_.drop_partial();
   checkpoints_.choose_best();
   if (step_commits_.enabled() && pass_.train_shards() < *config_.job.train.replicas) {
@@ -336,7 +336,9 @@ void Lifecycle::check_limits(Turn& turn) {
       if (ending_.stop_overdue(turn)) end_unsaved(turn);
       return;
     case Phase::kStopping:
-      if (phases_.lasted_ns(turn) > config_.goodbye_wait_ns) finish(turn);
+      if (phases_.lasted_ns(turn) >
+          (expects_late() ? config_.late_wait_ns : config_.goodbye_wait_ns))
+        finish(turn);
       return;
     default:
       return;
@@ -356,6 +358,7 @@ void Lifecycle::show_progress(Turn& turn) {
 // ---- the end
 
 void Lifecycle::stop(Turn& turn, int signal, const std::string& receiver) {
+  if (phases_.stopping() && expects_late()) return finish(turn);
   if (ending_.stop_requested() || phases_.ending()) return;
   ending_.request_stop(turn, signal, receiver);
   leasing_.revoke_all(turn);
@@ -408,12 +411,32 @@ void Lifecycle::begin_stop(Turn& turn, const std::string& reason) {
     turn.ask(member, wire::Stop{ending_.code(), reason});
     waiting |= member.live();
   }
+  if (expects_late()) {
+    turn.notice(NoticeLevel::kInfo,
+                str(begun_ ? "the job has ended" : "the run is already finished",
+                    "; the chief waits up to ", config_.late_wait_ns / kSecond,
+                    " s for the ps and workers that have not joined, to end them"));
+    waiting = true;
+  }
   if (!waiting) finish(turn);
+}
+
+/// Returns true if the job has succeeded, but not all of its ps and workers have joined. They may
+/// be starting. Without an answer they would report that the chief can't be reached.
+bool Lifecycle::expects_late() const {
+  if (!succeeded_in_cluster()) return false;
+  const auto ps = members_.count([](const Member& m) { return m.is_ps(); });
+  const auto workers = members_.count([](const Member& m) { return m.is_worker(); });
+  return ps < config_.ps_cores_expected || workers < config_.workers_expected;
+}
+
+void Lifecycle::end_late(Turn& turn, const Member& member) const {
+  turn.ask(member, wire::Stop{ending_.code(), "the job has already ended"});
 }
 
 void Lifecycle::finish_if_alone(Turn& turn) {
   const bool waiting = members_.count([](const Member& m) { return m.live(); }) > 0;
-  if (!waiting && !finished()) finish(turn);
+  if (!waiting && !expects_late() && !finished()) finish(turn);
 }
 
 void Lifecycle::leave_job(Turn& turn, Error error) {

@@ -159,8 +159,12 @@ class Lifecycle {
   void leave_job(Turn& turn, Error error);
   /// Ends this chief without a message to the members, because they belong to the newer chief.
   void supersede(Turn& turn, uint32_t term);
-  /// Finishes the job if no live member is left that could answer the Stop.
+  /// Finishes the job if no live member is left that could answer the Stop, and none is expected.
   void finish_if_alone(Turn& turn);
+  /// Returns true if a process that joins now gets the status of the job, which has succeeded.
+  bool takes_late() const { return phases_.stopping() && succeeded_in_cluster(); }
+  /// Ends a member that has joined after the job.
+  void end_late(Turn& turn, const Member& member) const;
 
  private:
   /// The running reconciliation. It asks about one epoch per round, up to the current epoch.
@@ -175,6 +179,8 @@ class Lifecycle {
   void begin_stop(Turn& turn, const std::string& reason);
   void end_unsaved(Turn& turn);
   void finish(Turn& turn);
+  bool succeeded_in_cluster() const { return config_.late_wait_ns > 0 && ending_.code() == 0; }
+  bool expects_late() const;
   JobSummary summary(const Turn& turn) const;
   bool members_hold_state() const;
   /// Returns true if every partition has a live owner and no move is in progress.

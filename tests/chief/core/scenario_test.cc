@@ -128,6 +128,7 @@ class Story {
     if (c.has("moves")) config_.moves_folder = "/run/moves";
     config_.job.cluster.rebalance = !c.has("even");
     config_.local = c.has("local");
+    config_.late_wait_ns = int64_t(c.number("late_ms")) * kMillisecond;
     with_events_ = c.has("events");
   }
 
