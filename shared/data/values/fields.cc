@@ -265,6 +265,10 @@ bool FloatField::convert_missing(float* to, Fault& fault) const {
 
 bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
   if (missing_.matches(text)) return convert_missing(to, fault);
+  return convert_value(text, to, fault);
+}
+
+bool FloatField::convert_value(std::string_view text, float* to, Fault& fault) const {
   if (label_ != nullptr) {
     const auto value = number_of(text);
     if (value || any_text_) return convert_number(value.value_or(0), text, to, fault);

@@ -116,6 +116,8 @@ class FloatField {
     }
     return convert_any_value(double(value), to, fault);
   }
+  /// Converts a text of a format in which an empty text is a value too.
+  bool convert_value(std::string_view text, float* to, Fault& fault) const;
   bool convert_value(double value, float* to, Fault& fault) const {
     return convert_any_value(value, to, fault);
   }

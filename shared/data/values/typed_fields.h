@@ -131,7 +131,8 @@ class FieldWriter {
   bool take(std::string_view value, Fault& fault) {
     if (!may_take(field_.spec_.type == FieldType::kString)) [[unlikely]]
       return refuse(Found::kString, std::string(value), fault);
-    if (field_.kind_ == Kind::kFloat) return field_.floats_->convert(value, to_ + count_++, fault);
+    if (field_.kind_ == Kind::kFloat)
+      return field_.floats_->convert_value(value, to_ + count_++, fault);
     if (field_.kind_ == Kind::kFilter) {
       ++count_;
       return field_.filter_->set_value(field_.column_, value, fault);
@@ -140,6 +141,8 @@ class FieldWriter {
   }
   /// Takes a text as a table's cell: blanks separate the values of a field of any length.
   bool take_cell(std::string_view text, Fault& fault) {
+    if (field_.kind_ == Kind::kFloat && may_take(field_.spec_.type == FieldType::kString))
+      return field_.floats_->convert(text, to_ + count_++, fault);
     if (field_.kind_ != Kind::kBag) return take(text, fault);
     ++count_;
     return field_.keys_->append(text, *keys_, fault);

@@ -87,6 +87,12 @@ TEST_CASE("Example: reads negative integers as floats, and texts as labels", "[d
   const FieldSpec label{.name = "l", .type = FieldType::kString, .positive = {"yes"}};
   CHECK(floats_of(example(entry("l", 1, lengthed('\x0a', "yes"))), label) == std::vector<float>{1});
   CHECK(floats_of(example(entry("l", 1, lengthed('\x0a', "no"))), label) == std::vector<float>{0});
+  // An empty string is a value.
+  const std::string blank = example(entry("l", 1, lengthed('\x0a', "")));
+  CHECK(floats_of(blank, label) == std::vector<float>{0});
+  const FieldSpec classes{
+      .name = "l", .type = FieldType::kString, .fallback = "yes", .classes = {"yes", ""}};
+  CHECK(floats_of(blank, classes) == std::vector<float>{1});
 }
 
 TEST_CASE("Example: a single value reads the same packed and unpacked, as a key and in a bag",
