@@ -17,6 +17,14 @@ FieldSpec early_part(const FieldSpec& spec) {
   return early;
 }
 
+/// Returns whether the field's value is the length of its list.
+bool counts_values(const FieldSpec& spec) {
+  return std::ranges::any_of(spec.transform, [](const TransformSpec& op) {
+    const auto* const pool = std::get_if<ops::Pool>(&op);
+    return pool != nullptr && pool->how == "count";
+  });
+}
+
 class Builder {
  public:
   Builder(const FieldContext& context, const FieldSet::Resolve& resolve)
@@ -45,6 +53,10 @@ class Builder {
                          "remove these ops from its transform");
     }
     if (spec.is_bag() && !is_sparse(spec) && late) {
+      if (spec.fallback && counts_values(spec)) {
+        return field_error(spec, "counts its values, so its `default` would count as a value",
+                           "remove `default`: the count of an empty list is 0");
+      }
       DP_TRY(KeyField field, KeyField::make_list(context_, early_part(spec)));
       const uint32_t entry = add_entry({}, {.bag = true, .values = true});
       stage_->add_list(spec, entry, column, input.width);

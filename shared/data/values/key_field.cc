@@ -137,7 +137,12 @@ Result<void> KeyField::lower(const ops::Bucketize& op, const OpPlace& place) {
 
 Result<void> KeyField::add_fallback(const FieldSpec& spec) {
   if (tokens_) fallback_text_ = spec.fallback.value_or("");
-  if (!spec.fallback || list_ || tokens_) return {};  // a missing list is empty
+  if (!spec.fallback || tokens_) return {};
+  if (list_) {
+    if (spec.fallback->empty()) return {};
+    return field_error(spec, str("is a list of keys, but has default = \"", *spec.fallback, "\""),
+                       "remove `default`: a missing list of keys is an empty list");
+  }
   uint64_t key = 0;
   Fault fault;
   if (!find(*spec.fallback, key, fault)) {

@@ -170,7 +170,8 @@ void PostParseOps::apply(KeyBuffer& keys, size_t begin, uint64_t random) const {
 }
 
 void RecordStage::add_list(const FieldSpec& spec, uint32_t entry, uint32_t column, uint32_t width) {
-  const float fallback = spec.fallback ? std::strtof(spec.fallback->c_str(), nullptr) : 0;
+  std::optional<float> fallback;
+  if (spec.fallback) fallback = std::strtof(spec.fallback->c_str(), nullptr);
   lists_.push_back({.name = spec.name,
                     .ops = PostParseOps(spec),
                     .from_keys = true,
@@ -207,7 +208,7 @@ bool RecordStage::apply_list(const List& list, Columns& columns, Fault& fault) {
     const KeyBuffer& from = (*columns.keys)[list.entry];
     const ptrdiff_t begin = from.offsets[columns.record];
     numbers_.assign(from.values.begin() + begin, from.values.begin() + ptrdiff_t(from.count));
-    if (numbers_.empty() && list.fallback != 0) numbers_.push_back(list.fallback);
+    if (numbers_.empty() && list.fallback) numbers_.push_back(*list.fallback);
   } else {
     numbers_.assign(to, to + list.width);
   }

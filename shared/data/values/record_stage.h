@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ class PostParseOps {
 class RecordStage {
  public:
   /// Adds a field that turns the list of numbers in `entry` of Columns::keys into `width` floats of
-  /// a column. If the list is empty and no op fills it, it reads as `fallback`.
+  /// a column. If the list is empty, `fallback` is its only value.
   void add_list(const FieldSpec& spec, uint32_t entry, uint32_t column, uint32_t width);
   /// Adds a field whose numbers are changed in place in a column.
   void add_floats(const FieldSpec& spec, uint32_t column, uint32_t width);
@@ -60,7 +61,7 @@ class RecordStage {
     uint32_t entry = 0;
     uint32_t column = 0;
     uint32_t width = 1;
-    float fallback = 0;
+    std::optional<float> fallback;
   };
   struct Keys {
     PostParseOps ops;

@@ -73,6 +73,23 @@ TEST_CASE("lists of numbers are padded and truncated to one length, at either en
         Lists{{3}, {4}, {0}, {-1}});
 }
 
+TEST_CASE("an empty list has the default as its only value", "[data][transform]") {
+  CHECK(lists_of({ops::Pad{.length = 2, .value = -1}}, 2, "0") ==
+        Lists{{1, 2}, {4, -1}, {0, -1}, {5, -6}});
+  CHECK(lists_of({ops::Pool{.how = "min"}}, 1, "7") == Lists{{1}, {4}, {7}, {-6}});
+  const auto error_of = [](FieldSpec field, bool keys) {
+    const ScratchDir dir;
+    field.name = "x", field.shape = {-1}, field.fallback = "0";
+    const auto plan = x_plan(dir.write("f", "1 2\n"), DataFormat::kTsv, field, keys);
+    if (!keys) plan->layout.floats = {{"x", 1}};
+    return read_file(plan).error();
+  };
+  CHECK_THAT(error_of({.transform = {ops::Pool{.how = "count"}}}, false).what,
+             Contains("counts its values, so its `default` would count as a value"));
+  CHECK_THAT(error_of({.type = FieldType::kInt64, .transform = {ops::Identity{}}}, true).what,
+             Contains("is a list of keys, but has default = \"0\""));
+}
+
 TEST_CASE("lists of numbers are pooled, with other ops before and after", "[data][transform]") {
   const auto pooled = [](const char* how) { return lists_of({ops::Pool{.how = how}}, 1); };
   CHECK(pooled("mean") == Lists{{2}, {4}, {0}, {4.6F}});
