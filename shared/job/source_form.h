@@ -41,6 +41,9 @@ inline std::optional<SourceComplaint> complaint_of(const SourceSpec& source) {
                            "a program must be the only source; train.epochs runs it again"};
   if (source.is_program() && source.exec[0].empty())
     return SourceComplaint{"a program without a name", "exec = [\"python3\", \"make.py\"]"};
+  if (!source.takes_all() && !source.parts.empty() && source.parts[0].repeat > 1)
+    return SourceComplaint{"a repeated source with skip, take or shard",
+                           "remove repeat, and set train.epochs to read the records more often"};
   if (source.shard_index >= source.shard_count)
     return SourceComplaint{str("shard ", source.shard_index, " of ", source.shard_count),
                            "the index starts at 0: shard = { count = 2, index = 1 }"};

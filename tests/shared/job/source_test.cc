@@ -37,6 +37,8 @@ TEST_CASE("a source may select a part of its records, but prints the selection",
   CHECK(
       error_of(job_of("data.source = { path = \"a\", shard = { count = 2, index = 2 } }\n")).hint ==
       "the index starts at 0: shard = { count = 2, index = 1 }");
+  CHECK(error_of(job_of("data.source = { path = \"a\", repeat = 3, take = 10 }\n"))
+            .what.find("a repeated source with skip, take or shard") != std::string::npos);
   CHECK(error_of(job_of("data.source = [{ path = \"a\", take = 1 }, \"b\"]\n"))
             .hint.find("set skip, take and shard for the whole source: source = { path = [...], "
                        "take = 1000 }") != std::string::npos);
@@ -86,9 +88,8 @@ TEST_CASE("in a list all sources or none have a weight, and records count `repea
   CHECK(mix.data.source.parts[0] == SourcePart{.paths = 2, .weight = 0.7});
   CHECK(mix.data.source.parts[1] == SourcePart{.paths = 1, .weight = 0.3, .repeat = 2});
   CHECK(job_from_toml(job_to_toml(mix), mix.base_dir)->data.source == mix.data.source);
-  const Job twice = loaded(job_of_source("{ path = \"a\", repeat = 2, take = 5 }"));
+  const Job twice = loaded(job_of_source("{ path = \"a\", repeat = 2 }"));
   CHECK(twice.data.source.parts == std::vector{SourcePart{.paths = 1, .repeat = 2}});
-  CHECK(twice.data.source.take == 5);
   CHECK(job_from_toml(job_to_toml(twice), twice.base_dir)->data.source == twice.data.source);
   CHECK(loaded(job_of_source("[{ path = \"a\" }, \"b\"]")).data.source.parts.empty());
   CHECK(loaded(job_of_source("[\"-\", \"range:9\", \"@list\"]")).data.source.paths.size() == 3);
