@@ -37,6 +37,11 @@ struct FileInfo {
   std::vector<uint64_t> records_before;
   uint32_t part = 0;  // number of its source when the files were listed; not sent
   bool operator==(const FileInfo&) const = default;
+  /// Returns the name without the folder: a data set may be at another place on another machine.
+  std::string_view name() const {
+    const size_t slash = path.rfind('/');
+    return std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
+  }
   /// True if a program writes the records; `path` is then kProgramMark and its command.
   bool is_program() const { return path.starts_with(kProgramMark); }
   static constexpr std::string_view kProgramMark = "exec: ";  // a file's path is absolute

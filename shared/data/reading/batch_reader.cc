@@ -47,11 +47,6 @@ Fault fault_of(const RecordRef& record) {
   }
 }
 
-bool is_held_out(double holdout, uint32_t file, uint64_t offset) {
-  return holdout > 0 &&
-         uniform_double(hash_combine(hash_combine(0x686f6c646f7574ULL, file), offset)) < holdout;
-}
-
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
                          std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch,
                          uint32_t first_batch, std::vector<uint32_t> quarantined_batches)
@@ -97,11 +92,21 @@ Result<bool> BatchReader::next_run(Batch& batch, size_t max) {
   return true;
 }
 
+/// Returns whether a record is held out of training. The name of its file decides, not the number
+/// in the list, so that records stay on their side if files are added or removed.
+bool BatchReader::is_held_out(const QueuedRecord& record) {
+  if (plan_->holdout <= 0) return false;
+  const uint32_t file = flow_.range_of(record).file;
+  file_hashes_.resize(plan_->files.size());
+  uint64_t& hash = file_hashes_[file];
+  if (hash == 0) hash = hash_combine(0x686f6c646f7574ULL, hash_string(plan_->files[file].name()));
+  return uniform_double(hash_combine(hash, record.offset)) < plan_->holdout;
+}
+
 void BatchReader::keep_own_split(Batch& batch) {
   const bool held_out = split_ == Split::kHeldOut;
   const auto is_others = [&](const QueuedRecord& record) {
-    const uint32_t file = flow_.range_of(record).file;
-    if (is_held_out(plan_->holdout, file, record.offset) == held_out) return false;
+    if (is_held_out(record) == held_out) return false;
     if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
     return true;
   };

@@ -19,8 +19,6 @@ namespace downpour::data {
 /// Returns why a record that is not whole has no bytes. No reason means that data.program dropped
 /// it.
 Fault fault_of(const RecordRef& record);
-/// Returns whether the record at `offset` of file `file` of the plan is held out of training.
-bool is_held_out(double holdout, uint32_t file, uint64_t offset);
 
 /// What became of a record.
 struct RecordFate {
@@ -78,6 +76,7 @@ class BatchReader final : public ShardReader {
   /// Puts at most `max` records of one window that are not held out into run_. Returns false at the
   /// end of the shard.
   Result<bool> next_run(Batch& batch, size_t max);
+  bool is_held_out(const QueuedRecord& record);
   /// Keeps in run_ only the records of the reader's split, and counts the others.
   void keep_own_split(Batch& batch);
   /// Parses one record of run_.
@@ -99,6 +98,7 @@ class BatchReader final : public ShardReader {
   const bool random_;  // random ops are active
   size_t cursor_ = 0;  // position in the flow's window
   std::vector<QueuedRecord> run_;
+  std::vector<uint64_t> file_hashes_;  // by file, computed when it is first needed; 0: not yet
   ShardTotals totals_;
   bool ended_ = false, failed_ = false;
   std::optional<uint32_t> failed_batch_;

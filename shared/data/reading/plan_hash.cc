@@ -47,12 +47,9 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   hash.add("reader", kReaderVersion).add("seed", plan.seed).add("batch_size", plan.batch_size);
   hash.add("drop_remainder", plan.drop_remainder)
       .add("holdout", std::bit_cast<uint64_t>(plan.holdout));
+  if (plan.holdout > 0) hash.add("held_out_by", "name");
   for (const plan::FileInfo& file : plan.files) {
-    // Only the name counts, not the folder: a data set may be mounted at another place on another
-    // machine.
-    const size_t slash = file.path.rfind('/');
-    hash.add("file",
-             std::string_view(file.path).substr(slash == std::string::npos ? 0 : slash + 1));
+    hash.add("file", file.name());
     hash.add("bytes", file.bytes).add("fingerprint", file.fingerprint);
   }
   for (const plan::ShardRange& range : shards) {

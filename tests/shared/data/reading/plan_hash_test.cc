@@ -121,7 +121,7 @@ const std::vector<Case>& cases() {
       {"batch_size", [](ReadPlan& plan) { plan.batch_size = 64; }, 2076713301434072437U},
       {"drop_remainder", [](ReadPlan& plan) { plan.drop_remainder = true; }, 1579124417208905967U},
       {"batches_max", [](ReadPlan& plan) { plan.batches_max = 5; }, 4485882441655776702U},
-      {"holdout", [](ReadPlan& plan) { plan.holdout = 0.1; }, 978704814896290241U},
+      {"holdout", [](ReadPlan& plan) { plan.holdout = 0.1; }, 18027226968570459826U},
       {"source", [](ReadPlan& plan) { plan.source = {.skip = 1, .take = 9, .shard_count = 2}; },
        14352726014560593234U},
       {"mix",

@@ -212,6 +212,24 @@ TEST_CASE(
   CHECK(labels(Split::kAll, 0, 5000).size() == kRecords);
 }
 
+TEST_CASE("a record stays on its side of the holdout when files are added or removed", "[data]") {
+  const ScratchDir dir;
+  const std::string old = dir.write("a", counting_file(400)),
+                    kept = dir.write("b", counting_file(400));
+  const auto held_out = [](std::vector<plan::FileInfo> files, uint32_t file) {
+    auto plan = plan_of(files[0].path);
+    reads_libsvm(*plan);
+    plan->files = std::move(files);
+    plan->holdout = 0.5;
+    return labels_of(
+        read_shard(plan, {file, 0, plan->files[file].bytes}, {0, 0}, Split::kHeldOut).value());
+  };
+  const plan::FileInfo a = plan_of(old)->files[0], b = plan_of(kept)->files[0];
+  CHECK(held_out({a, b}, 1) == held_out({b}, 0));
+  CHECK(held_out({b, b}, 1) == held_out({b, b}, 0));
+  CHECK(held_out({a, b}, 0) != held_out({a, b}, 1));  // of the same records in another file
+}
+
 TEST_CASE("a short last batch is returned, or counted as dropped", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", counting_file(10)));
