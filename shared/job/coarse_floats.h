@@ -6,11 +6,10 @@
 
 namespace downpour {
 
-/// Returns whether floats of this magnitude are too coarse for values that differ by `spread`, or
-/// by 1 if that is more: at most 12 of their 24 bits remain. Example: times in seconds since 1970
-/// that span a day.
+/// Returns whether floats of this magnitude are too coarse for values that differ by `spread`: at
+/// most 12 of their 24 bits remain. Example: times in seconds since 1970 that span a day.
 inline bool floats_are_coarse(double magnitude, double spread) {
-  return magnitude >= 4096 * std::max(spread, 1.0);
+  return spread > 0 && magnitude >= 4096 * spread;
 }
 /// Does the same for values from `least` to `most`.
 inline bool floats_are_coarse_between(double least, double most) {

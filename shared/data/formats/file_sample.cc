@@ -78,12 +78,12 @@ Result<void> FileSample::try_read() {
 }
 
 bool number_of(std::string_view text, double& value) {
-  // parse_float() needs a byte after the text that is not part of a number, so copy the text.
-  float number = 0;
+  // The parsers need a byte after the text that is not part of a number, so copy the text.
+  float narrow = 0;
   const std::string copy(text);
-  const char* const end = parse_float(copy.c_str(), number);
+  const char* const end = parse_float(copy.c_str(), narrow);  // is it a number for the readers?
   if (copy.empty() || end != copy.c_str() + copy.size()) return false;
-  value = double(number);
+  parse_double(copy.c_str(), value);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include "shared/data/records/delimited.h"
 #include "shared/data/values/fields.h"
 #include "shared/data/values/label_texts.h"
+#include "shared/job/coarse_floats.h"
 #include "shared/job/formats.h"
 #include "shared/job/losses.h"
 #include "shared/job/validate_support.h"
@@ -141,6 +142,12 @@ bool has_moments(const Column& column) {
     return std::ranges::all_of(column.numbers, [](double x) { return x >= kEarliestTime; });
   return !column.texts.empty() &&
          std::ranges::all_of(column.texts, [](const auto& text) { return is_moment(text.first); });
+}
+
+/// Returns whether the ops of a numeric column compute with 64-bit floats.
+bool is_read_with_doubles(const Column& column) {
+  const auto [least, most] = std::ranges::minmax(column.numbers);
+  return floats_are_coarse_between(least, most);
 }
 
 /// Numbers become their quantiles, so that outliers and long tails do no harm. A missing value
@@ -473,7 +480,8 @@ std::string describe_columns(const Roles& given, const TableColumns& table,
       if (more && !is_column(more->name)) facts.fields.push_back(*more);
     const bool is_number = column.is_numeric() && use_of(name, column) != ColumnUse::kIds;
     (is_number ? numeric : column.is_text() ? text : categorical) += 1;
-    if (is_number && column.loses_differences()) warn_of_rounding("column", name, facts);
+    if (is_number && !is_read_with_doubles(column) && column.loses_differences())
+      warn_of_rounding("column", name, facts);
   }
   for (const Roles::Target& target : targets) {
     const auto i = size_t(std::ranges::find(names, target.name) - names.begin());

@@ -293,7 +293,7 @@ TEST_CASE("memory: finds fields and the target", "[data]") {
 TEST_CASE("memory: numbers that 32-bit floats can't tell apart are reported", "[data]") {
   for (const double first : {1e3, 1e7}) {
     std::vector<double> x, y;
-    for (int i = 0; i < 100; ++i) x.push_back(first + i * 0.01), y.push_back(i * 0.5);
+    for (int i = 0; i < 100; ++i) x.push_back(first * (i % 5 > 0) + i * 0.01), y.push_back(i * 0.5);
     const SharedTable table(std::make_shared<MemoryTable>(
         MemoryTable{100, {numbers("x", {'f', 8}, x), numbers("y", {'f', 8}, y)}}));
     const FileFacts facts = sniff(table.path()).value();
