@@ -26,6 +26,11 @@ std::string free_name(const DataSpec& data, std::string name) {
   return name;
 }
 
+/// Returns whether two fields read the same column, feature or member.
+bool reads_same(const FieldSpec& a, const FieldSpec& b) {
+  return a.source_name() == b.source_name() && a.path == b.path;
+}
+
 struct Inputs {
   std::vector<std::string> all, sparse, numbers;
 };
@@ -38,9 +43,13 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
     return std::move(expanded).error();
   }
   if (names.empty()) {
+    const FieldSpec* const predicted = job.data.find_field(target);
     for (const FieldSpec& field : job.data.fields) {
-      if (field.name != target && field.name != job.model.options.weights)
-        names.push_back(field.name);
+      // A second field of the target's column would show the model what it has to predict.
+      if (field.name == job.model.options.weights ||
+          (predicted != nullptr && reads_same(field, *predicted)))
+        continue;
+      names.push_back(field.name);
     }
   }
   for (const std::string& name : names) {

@@ -153,6 +153,8 @@ bool is_read_with_doubles(const Column& column) {
 /// Numbers become their quantiles, so that outliers and long tails do no harm. A missing value
 /// becomes the median of the sample.
 FieldSpec numeric_field(const std::string& name, Column column) {
+  std::erase_if(column.numbers, [](double x) { return !std::isfinite(x); });
+  if (column.numbers.empty()) column.numbers = {0};
   const auto median = column.numbers.begin() + ptrdiff_t(column.numbers.size() / 2);
   std::nth_element(column.numbers.begin(), median, column.numbers.end());
   return {.name = name, .fallback = str(float(*median)), .transform = {ops::Quantile{}}};
@@ -323,6 +325,13 @@ bool names_target(const std::vector<Roles::Target>& targets, const std::string& 
   return std::ranges::find(targets, name, &Roles::Target::name) != targets.end();
 }
 
+std::string leave_out_unlabelled(size_t missing, size_t records, FileFacts& facts) {
+  if (facts.target.find('`') != std::string::npos) return {};
+  facts.filter = str("!missing(`", facts.target, "`)");
+  return str("; records without a target are left out (", missing, " of the ", records,
+             " in the sample; data.filter)");
+}
+
 std::string no_target(bool known, std::string_view part) {
   return known ? str("; the target of the job is a ", part, " without one value in each record")
                : str("; no ", part, " is clearly the target: set model.target");
@@ -403,6 +412,9 @@ namespace {
 /// Returns the name of the field of a column: "_" stands for what it can't contain.
 std::string field_name(std::string column) {
   constexpr size_t kLongest = 150;  // leaves room for "_missing"
+  // Two dots, as in the names that R makes, would be a run of names.
+  for (size_t at = 0; (at = column.find("..", at)) != std::string::npos;)
+    column.replace(at, 2, "__");
   if (can_be_named(column) && column.size() <= kLongest) return column;
   for (char& c : column)
     if (!can_be_named({'_', c})) c = '_';
@@ -466,9 +478,9 @@ std::string describe_columns(const Roles& given, const TableColumns& table,
   for (size_t i = 0; i < names.size(); ++i) {
     const Column& column = table.columns[i];
     const std::string& name = names[i];
-    // Nothing is known about a column without values.
-    if (names_target(targets, name) || column.cells == 0) continue;
-    const std::string_view why_not = why_left_out(roles, table.titles[i], column);
+    if (names_target(targets, name)) continue;
+    const std::string_view why_not =
+        column.cells == 0 ? "no values" : why_left_out(roles, table.titles[i], column);
     if (!why_not.empty()) {
       left_out += str(left_out.empty() ? "; left out: " : ", ", name, " (", why_not, ")");
       continue;
@@ -491,11 +503,9 @@ std::string describe_columns(const Roles& given, const TableColumns& table,
   const Column& predicted =
       table.columns[size_t(std::ranges::find(names, targets[0].name) - names.begin())];
   rename_fields(names, facts, left_out);
-  const bool can_quote = facts.target.find('`') == std::string::npos;
-  if (table.filters && can_quote && predicted.lacks_values() && predicted.cells > 0) {
-    facts.filter = str("!missing(`", facts.target, "`)");
-    left_out += str("; records without a target are left out (", predicted.missing(), " of the ",
-                    predicted.missing() + predicted.cells, " in the sample; data.filter)");
+  if (table.filters && predicted.lacks_values() && predicted.cells > 0) {
+    left_out +=
+        leave_out_unlabelled(predicted.missing(), predicted.missing() + predicted.cells, facts);
   }
   return str(numeric, " numeric, ", categorical, " categorical",
              text > 0 ? str(", ", text, " text") : "", " columns; target \"", facts.target, "\" (",

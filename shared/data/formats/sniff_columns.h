@@ -99,6 +99,9 @@ std::vector<Roles::Target> present(const std::vector<Roles::Target>& targets, Ha
 }
 /// Returns true if `name` is one of these targets.
 bool names_target(const std::vector<Roles::Target>& targets, const std::string& name);
+/// Leaves out records without a target, of which the sample has `missing`. Returns the words for
+/// the reason, or none if no filter can name the target.
+std::string leave_out_unlabelled(size_t missing, size_t records, FileFacts& facts);
 /// Returns the end of the reason for a file without a target. `known`: the job names a `part` of
 /// the file, for example a "member", that can't be one.
 std::string no_target(bool known, std::string_view part);
@@ -143,6 +146,7 @@ AddedFields add_fields(const Roles& roles, const std::vector<Roles::Target>& tar
     std::string_view why_not;
     if (is_single(name)) why_not = why_left_out(roles, name, member.column);
     std::optional<FieldSpec> field;
+    if (targets.empty() && name == "label") why_not = "not one value in most records";
     if (why_not.empty()) field = field_of(name, member);
     if (!field) {
       added.left_out += (added.left_out.empty() ? "" : ", ") + name;
@@ -158,16 +162,21 @@ AddedFields add_fields(const Roles& roles, const std::vector<Roles::Target>& tar
 
 /// Adds the fields of targets and other members to `facts`, as add_fields() does. Returns what they
 /// are, for the reason of a guess. `part`: what the format calls a member. `known`: the job names a
-/// target; `why`: how the target was found.
+/// target; `why`: how the target was found. If some of the `records` have no target, they are left
+/// out.
 template <typename Members, typename IsSingle, typename FieldOf>
 std::string describe_members(const Roles& roles, const std::vector<Roles::Target>& targets,
                              bool known, std::string_view why, std::string_view part,
-                             const Members& members, IsSingle&& is_single, FieldOf&& field_of,
-                             FileFacts& facts) {
+                             const Members& members, size_t records, IsSingle&& is_single,
+                             FieldOf&& field_of, FileFacts& facts) {
   const AddedFields added = add_fields(roles, targets, members, is_single, field_of, facts);
   std::string note;
   for (const Roles::Target& target : targets)
     describe_target(target, members.at(target.name).column, facts, note);
+  if (!targets.empty()) {
+    const size_t cells = members.at(targets[0].name).column.cells;
+    if (cells > 0 && cells < records) note += leave_out_unlabelled(records - cells, records, facts);
+  }
   return str(added.numeric, " numeric ", part, "s, ", added.keys, " key ", part, "s",
              added.left_out.empty() ? "" : str(", ignored: ", added.left_out),
              targets.empty() ? no_target(known, part)

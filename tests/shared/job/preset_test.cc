@@ -388,6 +388,12 @@ TEST_CASE("an input of a preset is not its target", "[job][preset]") {
   const Error error = error_of(
       csv_job_with("[model]\npreset = \"wide_deep\"\ntarget = \"y\"\ninputs = [\"age\", \"y\"]\n"));
   CHECK(error.what == "the input `y` is the target");
+  // Neither is another field of its column.
+  Job job = loaded(csv_job_with("[model]\npreset = \"linear_regression\"\ntarget = \"y\"\n"));
+  job.data.fields.push_back({.name = "y_again", .column = "y"});
+  REQUIRE(complete_job(job));
+  for (const LayerSpec& layer : job.model.layers)
+    CHECK(std::ranges::count(layer.inputs, "y_again") == 0);
 }
 
 TEST_CASE("a preset keeps the rows of fields with numbered keys apart", "[job][preset]") {

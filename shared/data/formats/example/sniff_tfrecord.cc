@@ -98,8 +98,9 @@ std::string target_of(const std::map<std::string, Feature>& features, size_t rec
   std::vector<std::string> flags;
   std::string named;
   for (const auto& [name, facts] : features) {
+    if (facts.most == 1 && 2 * facts.records > records && target_rank(name) < target_rank(named))
+      named = name;
     const bool single = facts.most == 1 && facts.records == records;
-    if (single && target_rank(name) < target_rank(named)) named = name;
     const auto& numbers = facts.column.numbers;
     if (single && facts.bytes == 0 && classes_of({numbers.begin(), numbers.end()}, records) == 2)
       flags.push_back(name);
@@ -165,7 +166,7 @@ Result<FileFacts> frame_facts(FileSample& file) {
   };
   facts.reason = str("tfrecord: tf.train.Example, ",
                      describe_members(file.roles(), targets, known, why, "feature", features,
-                                      is_single, field_of_one, facts));
+                                      records, is_single, field_of_one, facts));
   return facts;
 }
 

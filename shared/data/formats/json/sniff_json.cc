@@ -129,7 +129,7 @@ Result<FileFacts> json_facts(FileSample& file) {
   if (!known) {
     std::string guess;
     for (const auto& [name, member] : members) {
-      if (is_single(name) && member.lines == objects && target_rank(name) < target_rank(guess))
+      if (is_single(name) && 2 * member.lines > objects && target_rank(name) < target_rank(guess))
         guess = name;
     }
     if (!guess.empty()) targets = {{guess, ""}};
@@ -139,7 +139,7 @@ Result<FileFacts> json_facts(FileSample& file) {
   };
   facts.reason = str("jsonl: ", describe_members(file.roles(), targets, known,
                                                  known ? "by the job" : "by its name", "member",
-                                                 members, is_single, field_of_one, facts));
+                                                 members, objects, is_single, field_of_one, facts));
   return facts;
 }
 

@@ -237,6 +237,25 @@ TEST_CASE("sniff: lines before a header are skipped", "[data]") {
   CHECK(sniff(dir.write("g.csv", numbers)).value().skip_lines == 0);
 }
 
+TEST_CASE("sniff: large decimals are neither times nor integers, and large ids differ", "[data]") {
+  const auto money = facts_of("revenue,profit\n", 300, [](int i) {
+    return str(std::to_string(900000000.25 + i * 1234567.5), ",", i * 0.37);
+  });
+  CHECK_THAT(money.reason, !Contains("left out"));
+  const auto ids = facts_of("order_id,x,label\n", 300,
+                            [](int i) { return str(5000000000 + i, ",", i * 0.37, ",", i % 2); });
+  CHECK_THAT(ids.reason, Contains("left out: order_id"));
+}
+
+TEST_CASE("sniff: a column with two dots in its name gets a field, one without values gets none",
+          "[data]") {
+  const FileFacts facts = facts_of("Annual.Income..k..,none,label\n", 200,
+                                   [](int i) { return str(i * 0.37, ",,", i % 2); });
+  CHECK(facts.fields[0].name == "Annual.Income__k__");
+  CHECK(facts.fields[0].column == "Annual.Income..k..");
+  CHECK_THAT(facts.reason, Contains("left out: none (no values)"));
+}
+
 TEST_CASE("sniff: numbers that 32-bit floats can't tell apart are reported", "[data]") {
   const auto facts_from = [](double first, double step) {
     return facts_of("x,label\n", 200, [&](int i) {

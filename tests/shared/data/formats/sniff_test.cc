@@ -456,6 +456,22 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
   CHECK_THAT(members.reason, Contains("ignored: timestamp (a time)"));
   CHECK(field_of(members, "user_id").type == FieldType::kString);
   CHECK(has(members, "seen_ids"));
+  // Records without a target are left out, and a member that few records have is no input either.
+  const auto with_labels = [&](int every, int missing) {
+    std::string text;
+    for (int i = 0; i < 200; ++i) {
+      const std::string label = i % every == missing ? "null" : str(i % 2);
+      text += str("{\"x\": ", i * 0.37, ", \"label\": ", label, "}\n");
+    }
+    return sniff(dir.write("n.jsonl", text)).value();
+  };
+  CHECK(with_labels(200, 7).target == "label");
+  CHECK(with_labels(200, 7).filter == "!missing(`label`)");
+  CHECK_THAT(with_labels(200, 7).reason, Contains("left out (1 of the 200 in the sample"));
+  CHECK(with_labels(200, -1).filter.empty());
+  const FileFacts few = with_labels(1, 0);
+  CHECK(few.target.empty());
+  CHECK_FALSE(has(few, "label"));
   // A duration is no time, and a column of different numbers without such a name is a field.
   const FileFacts trips =
       facts_of("time,x,y", [](int i) { return str(i % 90, ",", i, ",", i * 2); });
