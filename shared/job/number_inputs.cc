@@ -22,8 +22,10 @@ FieldSpec scaled(const FieldSpec& field, const DataSpec& data) {
   scaled.name = field.name + "_scaled";
   while (data.find_field(scaled.name) != nullptr) scaled.name += "_";
   const bool named = !field.column.empty() || !field.feature.empty() || !field.path.empty();
-  const bool examples = is_frames(data.format) && data.record != "tensor";
-  if (!named) (examples ? scaled.feature : scaled.column) = field.name;
+  std::string& place = is_arrays(data.format)                              ? scaled.path
+                       : is_frames(data.format) && data.record != "tensor" ? scaled.feature
+                                                                           : scaled.column;
+  if (!named) place = field.name;
   scaled.transform.back() = ops::Standardize{};
   scaled.transform.emplace_back(ops::Clip{.min = -kFarthest, .max = kFarthest});
   return scaled;

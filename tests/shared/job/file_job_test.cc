@@ -123,6 +123,9 @@ TEST_CASE("numbers that become quantiles are also read standardized", "[job][pre
   facts.format = DataFormat::kTfrecord;
   const FieldSpec example = job_for_file(facts, "/home").data.fields[1];
   CHECK((example.feature == "a" && example.column.empty()));
+  facts.format = DataFormat::kNpz;
+  const FieldSpec array = job_for_file(facts, "/home").data.fields[1];
+  CHECK((array.path == "a" && array.column.empty()));
 }
 
 TEST_CASE("a small table has small batches, one after the other, and dropout", "[job][preset]") {
