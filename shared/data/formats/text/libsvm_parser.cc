@@ -105,6 +105,10 @@ class LibsvmParser final : public RecordParser {
       DP_TRY(spec, resolve_field(context, name));
     }
     const bool label = (spec.column.empty() ? spec.name : spec.column) == "label";
+    if (!spec.is_bag() && elements_of(spec.shape) > 1) {
+      return field_error(spec, "has a shape of several values, but reads one number of a line",
+                         "remove the shape, and declare a field for each feature");
+    }
     if (!label && !spec.fallback) spec.fallback = "0";
     return spec;
   }

@@ -49,6 +49,10 @@ TEST_CASE("libsvm: a field may read one feature by its number, and features may 
   CHECK(read.floats == std::vector<std::vector<float>>{{1, std::log1p(7.0F), 2}, {0, 0, 5}});
   CHECK(read.keys[0][0] ==
         std::vector<uint64_t>{hashed("features", "3") % 100, hashed("features", "13") % 100});
+  plan->data.fields[0].shape = {2};
+  plan->data.fields[0].transform.clear();
+  plan->layout.floats = {{"age", 2}};
+  CHECK_THAT(error_of(plan).what, Contains("shape of several values, but reads one number"));
 }
 
 TEST_CASE("two bags of one field share its keys, in one table or in two", "[data]") {
