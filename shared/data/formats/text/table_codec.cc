@@ -60,8 +60,15 @@ class TableDecoder final : public RecordDecoder {
       std::string_view text = cells_[cell_of_[i]];
       if (trim_) text = trimmed(text);
       if (missing_.matches(text)) continue;
-      if (fields_[i].spec.is_bag()) {
-        add_words(text, values[i]);
+      const FieldSpec& spec = fields_[i].spec;
+      if (spec.is_bag() || elements_of(spec.shape) > 1) {
+        const ValueKind kind = spec.type == FieldType::kString    ? ValueKind::kText
+                               : spec.type == FieldType::kFloat32 ? ValueKind::kReal
+                                                                  : ValueKind::kInteger;
+        if (!add_list(text, kind, values[i])) {
+          fault = {.reason = "has numbers and texts", .field = &fields_[i].name, .text = text};
+          return false;
+        }
       } else {
         add(text, fields_[i].kind, values[i]);
       }
@@ -71,18 +78,15 @@ class TableDecoder final : public RecordDecoder {
 
  private:
   /// Adds a value of kind `kind` if the text has that form; otherwise of the kind of its own form.
-  static void add(std::string_view text, ValueKind kind, FieldValues& to) {
+  /// Returns false if that is not the kind of the earlier values.
+  static bool add(std::string_view text, ValueKind kind, FieldValues& to) {
     int64_t integer = 0;
     double real = 0;
-    if (kind == ValueKind::kText) {
-      to.add_text(text);
-    } else if (kind != ValueKind::kReal && integer_of(text, integer)) {
-      to.add(integer);
-    } else if (real_of(text, real) || (kind == ValueKind::kReal && any_number(text, real))) {
-      to.add_real(real, false);
-    } else {
-      to.add_text(text);
-    }
+    if (kind == ValueKind::kText) return to.add_text(text);
+    if (kind != ValueKind::kReal && integer_of(text, integer)) return to.add(integer);
+    if (real_of(text, real) || (kind == ValueKind::kReal && any_number(text, real)))
+      return to.add_real(real, false);
+    return to.add_text(text);
   }
   /// Parses the text of a field that is declared as a number; accepts "007" and "+1", too.
   static bool any_number(std::string_view text, double& value) {
@@ -91,13 +95,14 @@ class TableDecoder final : public RecordDecoder {
     const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
     return end.ec == std::errc{} && end.ptr == text.data() + text.size();
   }
-  static void add_words(std::string_view text, FieldValues& to) {
+  static bool add_list(std::string_view text, ValueKind kind, FieldValues& to) {
     to.list = true;
     while (!text.empty()) {
       const size_t end = std::min(text.find(' '), text.size());
-      if (end > 0) to.add_text(text.substr(0, end));
+      if (end > 0 && !add(text.substr(0, end), kind, to)) return false;
       text.remove_prefix(std::min(end + 1, text.size()));
     }
+    return true;
   }
 
   char delimiter_ = ',';

@@ -217,6 +217,22 @@ TEST_CASE("A decoder and the parser of sparse lines read the same features", "[d
   }
 }
 
+TEST_CASE("A decoder of tables splits the cells of declared vectors and lists", "[data]") {
+  DataSpec data{.format = DataFormat::kCsv, .columns = {"v", "l", "s"}};
+  std::vector<ValueField> fields;
+  for (const FieldSpec& spec : {FieldSpec{.name = "v", .shape = {2}},
+                                FieldSpec{.name = "l", .type = FieldType::kInt64, .shape = {-1}},
+                                FieldSpec{.name = "s", .type = FieldType::kString, .shape = {-1}}})
+    fields.push_back({.name = spec.name, .spec = spec});
+  const auto decoder = make_decoder(data, "f", fields, Unnamed::kIgnore).value();
+  std::vector<FieldValues> values;
+  std::string buffer;
+  decode(*decoder, data.format, "1 2.5,3 0 7,1 b\n", buffer, values);
+  CHECK((values[0].list && values[0].reals == std::vector<double>{1, 2.5}));
+  CHECK((values[1].list && values[1].integers == std::vector<int64_t>{3, 0, 7}));
+  CHECK((values[2].list && values[2].texts == std::vector<std::string_view>{"1", "b"}));
+}
+
 TEST_CASE("An encodable format has an encoder, and a format that is not names those that are",
           "[data]") {
   for (const FormatTraits& traits : kFormats) {
