@@ -279,8 +279,11 @@ Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh,
     roles.breaks_decided = origins != nullptr && origins->contains("data.quoted_newlines");
     auto found = data::sniff(files.front().path, job.data, roles);
     if (found) {
-      sniffed = found->reason;
+      // The job itself says what it reads.
+      const bool declared = !job.data.fields.empty();
+      sniffed = found->reason.substr(0, declared ? found->reason.find(": ") : std::string::npos);
       for (const std::string& warning : found->warnings) sniffed += "; " + warning;
+      if (origins != nullptr && origins->contains("data.trim")) found->trim = job.data.trim;
       fill_from(*found, job.data);
       DP_TRY_VOID(fill_classes(*found, fresh, job));
     } else if (has_named_columns(job.data.format) && job.data.header && !job.data.fields.empty()) {

@@ -16,8 +16,10 @@ Result<std::vector<std::string>> declared_columns(const DataSpec& data) {
   if (!data.columns.empty()) return data.columns;
   if (std::vector<std::string> names = default_columns(data.format); !names.empty()) return names;
   return Error{ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
-               "list the names in data.columns, or set data.header = true if the first line of "
-               "each file is a header"};
+               data.header ? "list the names in data.columns: a header is not read where a program "
+                             "makes the records"
+                           : "list the names in data.columns, or set data.header = true if the "
+                             "first line of each file is a header"};
 }
 
 namespace {
