@@ -163,6 +163,21 @@ TEST_CASE("explain does not show the lease of an evaluation as another attempt",
   CHECK(ended == 2);  // two epochs
 }
 
+TEST_CASE("explain does not place a record in an epoch of another job", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, 0, "", "");
+  const std::string job = dir / "job.toml";
+  REQUIRE(downpour(dir, {"train", job, "--quiet", "--epochs", "1"}).status == 0);
+  REQUIRE(downpour(dir, {"train", job, "--quiet", "--set", "train.batch_size=10"}).status == 0);
+  const Ended told = downpour(dir, {"explain", "train.svm:10", "--run", dir / "runs/job"});
+  INFO(told.out + told.err);
+  REQUIRE(told.status == 0);
+  CHECK(holds(told.out,
+              "epoch 1: trained with another job or other data, so its shard and batch "
+              "are not known\n  the epoch is complete"));
+  CHECK(holds(told.out, "epoch 2: shard "));
+}
+
 TEST_CASE("explain reports what is wrong with a question about a record", "[integration]") {
   const ScratchDir dir;
   make_job(dir, 0, "", "");

@@ -48,6 +48,7 @@ struct ShardStory {
 };
 struct EpochStory {
   std::map<uint32_t, ShardStory> shards;
+  std::optional<uint64_t> plan;  // under which its shards were leased
   bool complete = false;
   uint32_t shards_left = 0;  // shards that a partial epoch does not cover
   std::string left;          // these shards: "3-7,9-10" is [3, 7) and [9, 10); empty: too many
@@ -133,6 +134,7 @@ void take_event(const Json& e, uint32_t& term, RunStory& story) {
     epoch.account = account_of(e);
   }
   if (!e.contains("shard") || e.value("purpose", "train") != "train") return;
+  epoch.plan = story.plan;
   ShardStory& shard = epoch.shards[e.value("shard", 0U)];
   if (std::string line = shard_line(name, e, term); !line.empty()) shard.lines.push_back(line);
   if (name == "quarantined") {
@@ -324,7 +326,13 @@ std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPla
   const EpochStory& told = story.epochs.at(epoch);
   std::string text;
   const bool in_pieces = run.plan.train_files.front().is_streamed();  // one piece has the record
+  const bool other_plan = told.plan && told.plan != run.plan.plan_hash;
+  if (other_plan) {
+    text = str("\nepoch ", epoch + 1,
+               ": trained with another job or other data, so its shard and batch are not known\n");
+  }
   for (const uint32_t range : ranges) {
+    if (other_plan) break;
     text += shard_text(run, reading, epoch, range, offset, story);
     if (in_pieces && !text.empty()) break;
   }
