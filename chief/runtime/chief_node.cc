@@ -162,8 +162,7 @@ void ChiefNode::record(int64_t now_ns, std::string line) {
   const auto append = [&]() -> Result<void> {
     if (!events_) {
       DP_TRY(events_, storage_.open_append(options_.events_path));
-      // The last line of the file may be incomplete.
-      line = str("\n{\"event\":\"events_lost\",\"lines\":", events_lost_, "}\n", line);
+      line = str("{\"event\":\"events_lost\",\"lines\":", events_lost_, "}\n", line);
     }
     return events_->append(as_bytes(line += '\n'));
   };
@@ -221,6 +220,10 @@ void ChiefNode::publish(PublishManifest&& publish) {
         console_->show(Notice{NoticeLevel::kWarning, history_warning(recorded.error())});
       }
       Effects effects;
+      if (!published) {  // perhaps because of a newer chief
+        look_for_newer_ns_ = now_ns_;
+        look_for_newer_chief(now_ns_, effects);
+      }
       core_.on_published(now_ns_, id, std::move(published), effects);
       run(now_ns_, std::move(effects));
     };

@@ -216,10 +216,14 @@ Result<std::unique_ptr<OutputFile>> PosixStorage::open_append(const std::string&
   if (const int error = fault("open", path); error != 0)
     return io_error("open", path, error, Intent::kCreate);
   DP_TRY(Place at, place(path));
-  const int fd = open_at(at, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
+  const int fd = open_at(at, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC);
   if (fd < 0) return at_error("open", at, path, errno, Intent::kCreate);
   auto file = std::make_unique<PosixOutputFile>(*this, fd, at, path, std::string());
   if (!existed) DP_TRY_VOID(sync_folder_of(at, path));
+  const off_t size = ::lseek(fd, 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n')
+    DP_TRY_VOID(file->append(as_bytes("\n")));
   return std::unique_ptr<OutputFile>(std::move(file));
 }
 

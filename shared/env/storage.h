@@ -73,7 +73,8 @@ class Storage {
   /// callers, exactly one succeeds.
   virtual Result<bool> create_exclusive(const std::string& path,
                                         std::span<const uint8_t> bytes) = 0;
-  /// Opens or creates a file to append to, for example an event log. Each commit() is an fsync.
+  /// Opens or creates a text file to append lines to, for example an event log. If the file ends
+  /// inside a line, because its writer died, a line break is appended. Each commit() is an fsync.
   virtual Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) = 0;
 
   /// Creates a folder and its parents durably. Succeeds if the folder exists already. An existing

@@ -384,6 +384,7 @@ Result<std::unique_ptr<OutputFile>> SimStorage::open_append(const std::string& p
     forget(path);
     DP_TRY_VOID(fsync("fsync", folder_of(path), nullptr));
   }
+  if (!inode->bytes.empty() && inode->bytes.back() != '\n') inode->bytes.push_back('\n');
   return std::unique_ptr<OutputFile>(new SimOutputFile(*this, std::move(inode), path, {}));
 }
 

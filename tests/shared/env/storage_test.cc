@@ -247,6 +247,10 @@ TEST_CASE("reopening an append file continues at its end", "[env]") {
     REQUIRE((*file)->commit());
   }
   CHECK(text_of(*disk.read_file(folder / "events", 100)) == "one\ntwo\n");
+  // The writer died inside a line.
+  for (const char* line : {"thr", "four\n"})
+    REQUIRE((*disk.open_append(folder / "events"))->append(as_bytes(line)));
+  CHECK(text_of(*disk.read_file(folder / "events", 100)) == "one\ntwo\nthr\nfour\n");
 }
 
 TEST_CASE("the clock does not go back", "[env]") {
