@@ -395,6 +395,19 @@ bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const J
   return job == nullptr || (was && frozen_differences(*was, *job, /*epoch_open=*/true).empty());
 }
 
+/// Forgets a best checkpoint that is damaged. The run then keeps the best of its other models.
+void forget_damaged_best(Storage& storage, const std::string& run_dir,
+                         const checkpoint::Manifest& manifest, ResumeState& resume,
+                         std::vector<std::string>& said) {
+  if (manifest.best == ViewId{} || manifest.best == manifest.id) return;
+  const auto best = checkpoint::load_best(storage, run_dir, manifest, checkpoint::kVerifyBytesMax);
+  if (best) return;
+  said.push_back(str("the best checkpoint, ", manifest.best, ", can't be read: ", best.error().what,
+                     "; from now on the best of the others counts"));
+  std::erase_if(resume.kept, [&](const KeptModel& m) { return m.checkpoint == manifest.best; });
+  resume.best = {};
+}
+
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                              std::vector<std::string>* notes) {
   const std::string& run_dir = plan.job.run_dir;
@@ -430,6 +443,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
                     (found.manifest && found.manifest->plan_hash != plan.plan_hash);
   if (found.manifest) config.resume = resume_from(storage, run_dir, *found.manifest, plan.job);
   if (train && config.resume) {
+    forget_damaged_best(storage, run_dir, *found.manifest, *config.resume, said);
     config.eval_trained_on = trained_on_holdout(*found.manifest, *config.resume, plan.job);
   }
   if (!train && config.resume) {  // the results of training are not those of this pass
