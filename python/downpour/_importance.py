@@ -16,6 +16,8 @@ def permutation_importance(
     model: Model, X: Any, labels: np.ndarray, names: list[str] | None, repeats: int, seed: int
 ) -> dict[str, float]:
     """See Model.importance(). `labels` are numbers of classes or values, `names` those of the columns of an array."""
+    if repeats < 1:
+        raise ValueError(f"repeats is {repeats}, but must be at least 1")
     names, shuffled = _columns(X, names)
     base = _loss(model, X, labels)
     random = np.random.default_rng(seed)

@@ -13,6 +13,11 @@ from ._values import as_array, is_missing, is_number, is_sequence, numbers_of, t
 CLASSES_MAX = 1000
 FEW = 10
 
+# As `downpour train FILE` judges the last word of a target's name: its integers are numbers, or classes also if there are
+# more than FEW.
+_NUMBER_WORDS = {"rating", "ratings", "stars", "score", "count", "price", "sales", "revenue"}
+_CLASS_WORDS = {"label", "labels", "target", "class", "y", "type", "kind", "digit", "category"}
+
 _INTEGER = re.compile(r"(-?(?:0|[1-9]\d{0,17}))(?:\.0+)?")
 
 
@@ -44,12 +49,17 @@ def _whole_numbers(y: np.ndarray, most: int) -> np.ndarray | None:
     return values if len(values) <= most else None
 
 
-def are_classes(y: np.ndarray) -> bool:
+def are_classes(y: np.ndarray, name: str | None = None) -> bool:
     """Returns True for more than two whole numbers that are classes: from 0, most of them, and each ten times on average.
-    There may be CLASSES_MAX integers, or FEW floats."""
+    There may be CLASSES_MAX integers, or FEW floats. The `name` of the target can say that they are numbers."""
     values = _whole_numbers(y, FEW if y.dtype.kind == "f" else CLASSES_MAX) if len(y) > 0 else None
     if values is None or len(values) < 3 or 10 * len(values) > len(y):
         return False
+    if name is not None:
+        words = re.findall(r"[A-Z]*[a-z]+|[A-Z]+", name)
+        word = words[-1].lower() if words and name.endswith(words[-1]) else ""
+        if word in _NUMBER_WORDS or (len(values) > FEW and word not in _CLASS_WORDS):
+            return False
     return bool(values[0] >= 0 and values[-1] < 2 * len(values))
 
 
@@ -143,8 +153,14 @@ def as_weights(sample_weight: Any, unit: float) -> np.ndarray:
 
 
 def mean_weight(sample_weight: Any) -> float:
-    """Returns the mean of the weights that are numbers above 0. Raises ValueError if all are 0."""
-    weights = np.asarray(sample_weight, np.float64)
+    """Returns the mean of the weights that are numbers above 0. Raises ValueError if all are 0, or if some are no
+    numbers."""
+    try:
+        weights = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight has values that are no numbers; give one number for each record") from None
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight has the shape {list(weights.shape)}; give one number for each record")
     used = weights[(weights > 0) & np.isfinite(weights)]
     if len(used) == 0 and not (weights == 0).all():
         return 1.0  # as_weights() says what is wrong

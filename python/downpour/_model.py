@@ -126,8 +126,12 @@ class Model:
             DownpourError: the data or an argument can't be used; `where` and `hint` say what to change.
         """
         target = self._target_named(y, target)
+        title = y if isinstance(y, str) else getattr(y, "name", None)  # of a series
         X, y, eval_set = split(X, y, eval_set)
         known = None if classes is None else np.unique(np.asarray(classes))
+        if known is not None and (self.task == "regression" or len(known) < 2):
+            raise ValueError(f"classes has {len(known)} labels, but there must be two or more" if len(known) < 2 else
+                             'classes is given, but task="regression" predicts numbers: leave one of them out')
         names = list(feature_names) if feature_names is not None else None
         table = table_of(X, names)
         given = set(table.names)
@@ -137,7 +141,7 @@ class Model:
             warn(advice)
         settings = self._settings()
         y = as_labels(y)
-        labels, found = self._encode(y, table.rows, known)
+        labels, found = self._encode(y, table.rows, known, None if title is None else str(title))
         if self.job is None:
             target = settings["model.target"] = self._free_name("label", table)
             self._set_task(labels, found, settings)
@@ -271,16 +275,16 @@ class Model:
             settings["model.classes"] = len(classes)
 
     def _encode(
-        self, y: np.ndarray, rows: int, known: np.ndarray | None = None
+        self, y: np.ndarray, rows: int, known: np.ndarray | None, name: str | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Returns the labels as numbers, and the classes that they stand for."""
+        """Returns the labels as numbers, and the classes that they stand for. `name` is that of the column of `y`."""
         y = one_dimensional(y)
         if y.ndim != 1 or len(y) != rows:
             raise ValueError(f"y has the shape {list(y.shape)}, but X has {rows} rows: one label for each is needed")
         if known is not None:
             return encode_known(y, known, rows, "y"), known
         check_present(y, "y")
-        if self._is_regression(y):
+        if self._is_regression(y, name):
             y = as_numbers(y)
             check_range("y", y)
             return y, None
@@ -292,7 +296,7 @@ class Model:
             check_two(classes)
         return codes.astype(np.int32), classes
 
-    def _is_regression(self, y: np.ndarray) -> bool:
+    def _is_regression(self, y: np.ndarray, name: str | None) -> bool:
         """Returns True if the labels are passed to the library as they are. Warns of a guess that may be wrong."""
         if self.task is not None or y.dtype.kind not in "iuf":
             return self.task == "regression"
@@ -304,7 +308,7 @@ class Model:
             return False
         if self.preset in _ONE_VALUE or any(key == "model" or key.startswith(_LOSS_KEYS) for key in self.settings):
             return True
-        classes = are_classes(y)
+        classes = are_classes(y, name)
         if (guess := guess_of(y, classes)) is not None:
             warn(guess)
         return not classes

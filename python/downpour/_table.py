@@ -159,6 +159,9 @@ def rows_of(X: Any) -> int:
 def split_target(X: Any, target: str) -> tuple[Any, Any]:
     """Returns the table without the column `target`, and the column."""
     module = type(X).__module__.partition(".")[0]
+    structured = getattr(getattr(X, "dtype", None), "names", None)
+    if structured is not None:
+        X = {name: X[name] for name in structured}
     names = X.schema.names if module == "pyarrow" else list(X) if isinstance(X, Mapping) or module == "pandas" else None
     if names is None:
         raise ValueError(f"y is the name {target!r}, but X is an array without names; give y as an array")

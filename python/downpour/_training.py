@@ -53,6 +53,8 @@ def threads_of(n_jobs: int | None) -> int:
     """Threads for the library; 0: as many as the process may use."""
     if n_jobs is None:
         return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)):
+        raise ValueError(f"n_jobs is {n_jobs!r}, but must be an integer or None")
     if n_jobs > 0:
         return n_jobs
     return max(1, len(os.sched_getaffinity(0)) + 1 + n_jobs) if n_jobs < 0 else 1

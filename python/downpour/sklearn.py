@@ -177,7 +177,8 @@ class DownpourClassifier(ClassifierMixin, _Estimator):
     def predict_proba(self, X):
         """Returns the probability of each class, [rows, classes]. Not for the loss "hinge"."""
         check_is_fitted(self)
-        return self.model_.predict_proba(self._check(X, reset=False)).astype(np.float64)
+        probabilities = self.model_.predict_proba(self._check(X, reset=False)).astype(np.float64)
+        return probabilities / probabilities.sum(axis=1, keepdims=True)  # each sum is 1 with all digits
 
     def predict_log_proba(self, X):
         """Returns the logarithm of the probability of each class, [rows, classes]. Not for the loss "hinge"."""

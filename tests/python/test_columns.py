@@ -270,6 +270,9 @@ def test_structured_arrays_and_lists_of_paths():
     records = np.rec.fromarrays([x, np.where(x > 0, "a", "b")], names=["x", "side"])
     model = dp.Model(epochs=1).fit(records, x > 0)
     assert {column["name"] for column in model.description["columns"]} == {"x", "side"}
+    named = dp.Model(epochs=1).fit(records, "side")
+    assert {column["name"] for column in named.description["columns"]} == {"x"}
+    assert named.classes.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="X is a list of 2 paths"):
         model.predict(["a.parquet", "b.parquet"])
     with pytest.raises(ValueError, match="two columns are named 'x'"):

@@ -41,6 +41,32 @@ def test_few_whole_numbers_are_the_classes_that_occur(values):
         np.testing.assert_array_equal(probabilities, wanted)
 
 
+def test_the_name_of_the_target_counts_as_for_the_program():
+    def classes(name, values):
+        y = pd.Series(np.arange(ROWS) % values, name=name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of numbers that may be classes
+            by_name = fit(name, X.assign(**{name: y})).classes
+            of_series = fit(y).classes
+        assert (by_name is None) == (of_series is None)
+        return None if by_name is None else len(by_name)
+
+    assert classes("user_rating", 5) is None
+    assert classes("starCount", 5) is None
+    assert classes("visits", 24) is None
+    assert classes("visits", 8) == 8
+    assert classes("category", 24) == 24
+    with pytest.warns(UserWarning, match="taken as the numbers of a regression"):
+        fit(pd.Series(THREE, name="rating"))
+
+
+def test_classes_must_fit_the_task():
+    with pytest.raises(ValueError, match='classes is given, but task="regression" predicts numbers'):
+        dp.Model(task="regression").fit(X, THREE, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="classes has 1 labels, but there must be two or more"):
+        dp.Model().fit(X, THREE, classes=[0])
+
+
 def test_classes_do_not_change_the_model():
     """The places of the labels among all labels are what the library trains with."""
     wanted = quiet(THREE).predict_proba(X)

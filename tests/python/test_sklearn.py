@@ -2,6 +2,7 @@
 
 import warnings
 
+import downpour as dp
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -108,6 +109,24 @@ def test_evaluation_data_of_the_other_form():
     fits = [DownpourRegressor(epochs=3).fit(numbers, frame.a, eval_set=(data, frame.a))
             for data in (numbers, numbers.to_numpy())]
     assert fits[0].model_.history[-1]["eval"] == fits[1].model_.history[-1]["eval"]
+
+
+def test_probabilities_sum_to_one_with_all_digits():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3))
+    for y in (X[:, 0] > 0, np.digitize(X[:, 0], [-0.5, 0.5])):
+        probabilities = DownpourClassifier(epochs=2).fit(X, y).predict_proba(X)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=0, atol=1e-15)
+
+
+def test_arguments_of_another_type_are_named():
+    X, y = np.zeros((20, 1)), np.arange(20) % 2
+    with pytest.raises(ValueError, match="n_jobs is 'x', but must be an integer or None"):
+        DownpourClassifier(n_jobs="x").fit(X, y)
+    with pytest.raises(ValueError, match="sample_weight has the shape"):
+        dp.Model().fit(X, y, sample_weight=2.0)
+    with pytest.raises(ValueError, match="sample_weight has values that are no numbers"):
+        dp.Model().fit(X, y, sample_weight=["a"] * 20)
 
 
 def test_logarithms_of_probabilities():
