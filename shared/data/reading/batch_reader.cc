@@ -99,7 +99,12 @@ bool BatchReader::is_held_out(const QueuedRecord& record) {
   const uint32_t file = flow_.range_of(record).file;
   file_hashes_.resize(plan_->files.size());
   uint64_t& hash = file_hashes_[file];
-  if (hash == 0) hash = hash_combine(0x686f6c646f7574ULL, hash_string(plan_->files[file].name()));
+  if (hash == 0) {
+    // The name of a table in memory is a number of the process.
+    const bool named = !is_memory(plan_->data.format);
+    const std::string_view name = named ? plan_->files[file].name() : std::string_view();
+    hash = hash_combine(0x686f6c646f7574ULL, hash_string(name));
+  }
   return uniform_double(hash_combine(hash, record.offset)) < plan_->holdout;
 }
 
