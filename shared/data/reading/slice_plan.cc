@@ -7,6 +7,7 @@
 #include "shared/data/values/declared_fields.h"
 #include "shared/data/values/label_texts.h"
 #include "shared/job/field_output.h"
+#include "shared/job/formats.h"
 
 namespace downpour::data {
 namespace {
@@ -19,7 +20,11 @@ Result<FieldSpec> same_values(const ReadPlan& plan, const std::string& name, con
                  str(key, " needs a field of one value, but `", name, "` has several"), key,
                  "choose a field without `shape`"};
   }
-  field.column = field.source_name();
+  if (!is_arrays(plan.data.format)) {
+    field.column = field.source_name();
+  } else if (field.path.empty()) {  // `column` is a place in the row of an array
+    field.path = field.name;
+  }
   field.name = str(key, ".", name);
   field.fallback = "";  // so that a record without the value is read
   field.positive.clear();

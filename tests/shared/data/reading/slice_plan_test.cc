@@ -5,6 +5,7 @@
 
 #include "shared/data/values/label_texts.h"
 #include "tests/shared/data/support.h"
+#include "tests/support/arrays.h"
 
 namespace downpour::data {
 namespace {
@@ -48,6 +49,21 @@ TEST_CASE("a slice reads as the place of its value, and any other or missing val
                 "{\"y\":3,\"city\":\"Oslo\",\"age\":31}\n{\"y\":4,\"city\":null}\n"
                 "{\"y\":5,\"age\":30}\n"),
       DataFormat::kJsonl);
+}
+
+TEST_CASE("a slice of arrays reads the array of its field", "[data]") {
+  const ScratchDir dir;
+  const std::vector<int64_t> ages = {30, 31, -4};
+  using testing::bytes_of, testing::floats_npy, testing::npy, testing::npz;
+  const std::string archive =
+      npz({{"y", floats_npy({1, 2, 3}, "(3,)")}, {"years", npy("'<i8'", "(3,)", bytes_of(ages))}});
+  auto plan = plan_of(dir.write("a.npz", archive), DataFormat::kNpz);
+  plan->data.fields = {{.name = "y"}, {.name = "age", .path = "years", .type = FieldType::kInt64}};
+  plan->layout.floats = {{"y", 1}};
+  const std::vector<SliceSpec> slices = {{.field = "age", .values = {"30", "-4"}}};
+  const auto sliced = with_slices(plan, slices).value();
+  CHECK(read_file(sliced).value().floats ==
+        std::vector<std::vector<float>>{{1, 1}, {2, 0}, {3, 2}});
 }
 
 TEST_CASE("the texts of open slices are counted without the missing ones", "[data]") {
