@@ -424,6 +424,17 @@ std::string field_name(std::string column) {
   return column.substr(0, end);
 }
 
+}  // namespace
+
+void rename_field(FieldSpec& field, std::string& place) {
+  std::string name = field_name(field.name);
+  if (name == field.name) return;
+  if (place.empty()) place = field.name;
+  field.name = std::move(name);
+}
+
+namespace {
+
 /// Returns the roles with the names of columns where they have those of fields.
 Roles by_column(Roles roles, const std::vector<std::string>& columns) {
   const auto rename = [&](std::string& name) {

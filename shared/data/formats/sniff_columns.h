@@ -99,6 +99,9 @@ std::vector<Roles::Target> present(const std::vector<Roles::Target>& targets, Ha
 }
 /// Returns true if `name` is one of these targets.
 bool names_target(const std::vector<Roles::Target>& targets, const std::string& name);
+/// Gives a field that is named as in the data a name that fields can have. `place` is the member of
+/// the field that then has its name in the data.
+void rename_field(FieldSpec& field, std::string& place);
 /// Leaves out records without a target, of which the sample has `missing`. Returns the words for
 /// the reason, or none if no filter can name the target.
 std::string leave_out_unlabelled(size_t missing, size_t records, FileFacts& facts);

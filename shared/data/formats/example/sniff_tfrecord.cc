@@ -162,7 +162,9 @@ Result<FileFacts> frame_facts(FileSample& file) {
     targets = {{std::move(guess), ""}};
   }
   const auto field_of_one = [&](const std::string& name, const auto& feature) {
-    return field_of_feature(name, feature, records);
+    std::optional<FieldSpec> field = field_of_feature(name, feature, records);
+    if (field) rename_field(*field, field->feature);
+    return field;
   };
   facts.reason = str("tfrecord: tf.train.Example, ",
                      describe_members(file.roles(), targets, known, why, "feature", features,

@@ -91,6 +91,7 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
     return std::nullopt;
   }
   if (name != path) field.path = path;
+  rename_field(field, field.path);
   return field;
 }
 

@@ -116,6 +116,7 @@ Result<FileFacts> array_facts(FileSample& file, DataFormat format) {
     list += (i > 0 ? ", " : "") + names[i];
     if (names_target(targets, names[i])) continue;
     DP_TRY(FieldSpec field, field_of_array(names[i], arrays[i]));
+    rename_field(field, field.path);
     take_weight(file.roles(), field);
     facts.fields.push_back(std::move(field));
   }

@@ -456,6 +456,13 @@ TEST_CASE("sniff: ids are no numbers, and times and row numbers are neither targ
   CHECK_THAT(members.reason, Contains("ignored: timestamp (a time)"));
   CHECK(field_of(members, "user_id").type == FieldType::kString);
   CHECK(has(members, "seen_ids"));
+  // Names that fields can't have.
+  const FileFacts odd = sniff(dir.write("o.jsonl",
+                                        "{\"a/b\": 1.5, \"c..d\": 2.5, \"label\": 1}\n"
+                                        "{\"a/b\": 2.5, \"c..d\": 3.5, \"label\": 0}\n"))
+                            .value();
+  CHECK(field_of(odd, "a_b").path == "a/b");
+  CHECK(field_of(odd, "c__d").path == "c..d");
   // Records without a target are left out, and a member that few records have is no input either.
   const auto with_labels = [&](int every, int missing) {
     std::string text;
