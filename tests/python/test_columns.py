@@ -265,6 +265,22 @@ def test_several_values_of_a_place_in_a_sparse_matrix_are_summed():
     assert repeated.nnz == 4 * ROWS
 
 
+def test_codes_of_a_csv_file_are_read_as_texts(tmp_path):
+    codes = np.random.default_rng(1).integers(0, 7, 2000)
+    labels = np.isin(codes, [1, 4, 5]).astype(int)
+    lines = "".join(f"{code:03},{label}\n" for code, label in zip(codes, labels))
+    (tmp_path / "codes.csv").write_text("code,label\n" + lines)
+    run = [program("downpour"), "train", "codes.csv", "--quiet", "--epochs", "5"]
+    subprocess.run(run, cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run([program("downpour"), "predict", "runs/codes", "--data", "codes.csv", "--out", "p.csv"], cwd=tmp_path,
+                   check=True, capture_output=True)
+    wanted = np.loadtxt(tmp_path / "p.csv", delimiter=",", ndmin=2)[:, 0]
+    model = dp.Model.load(tmp_path / "runs/codes")
+    frame = pd.read_csv(tmp_path / "codes.csv", dtype={"code": str})
+    for form in (frame[["code"]], frame[["code"]].astype("category"), pa.table(frame[["code"]])):
+        np.testing.assert_allclose(model.predict_proba(form)[:, 1], wanted, rtol=0, atol=1e-6)
+
+
 def test_structured_arrays_and_lists_of_paths():
     x = np.random.default_rng(1).normal(size=ROWS)
     records = np.rec.fromarrays([x, np.where(x > 0, "a", "b")], names=["x", "side"])

@@ -139,9 +139,10 @@ class FieldWriter {
     }
     return take_key(value, fault);
   }
-  /// Takes a text as a table's cell: blanks separate the values of a field of any length.
-  bool take_cell(std::string_view text, Fault& fault) {
-    if (field_.kind_ == Kind::kFloat && may_take(field_.spec_.type == FieldType::kString))
+  /// Takes a text as a table's cell: blanks separate the values of a field of any length. With
+  /// `parse`, a field of numbers takes their texts, too; then kPadBytes after it must be readable.
+  bool take_cell(std::string_view text, Fault& fault, bool parse = false) {
+    if (field_.kind_ == Kind::kFloat && may_take(field_.spec_.type == FieldType::kString || parse))
       return field_.floats_->convert(text, to_ + count_++, fault);
     if (field_.kind_ != Kind::kBag) return take(text, fault);
     ++count_;

@@ -141,9 +141,20 @@ class JsonFields {
   /// Gives a text to all fields that read it, as a cell of a table.
   json::ErrorCode fill_text(std::string_view text, Columns& columns,
                             const std::vector<uint32_t>& wanted, Fault& fault) {
+    // Numbers that are also ids, such as the code "007", may be texts.
+    const bool ids = std::ranges::any_of(wanted, [&](uint32_t field) {
+      return fields_[field].type() == FieldType::kString && !fields_[field].spec().is_label();
+    });
+    cell_.assign(text);
+    cell_.append(kPadBytes, '\0');
     for (const uint32_t field : wanted) {
       FieldWriter writer = fields_[field].begin(columns);
-      if (!writer.take_cell(text, fault) || !writer.finish(fault)) return json::kOther;
+      const std::string_view cell(cell_.data(), text.size());
+      if (!writer.take_cell(cell, fault, ids) || !writer.finish(fault)) {
+        if (fault.made.empty()) fault.made = std::string(fault.text);
+        fault.text = {};
+        return json::kOther;
+      }
       seen_.note(field);
     }
     return json::kSuccess;
@@ -267,6 +278,7 @@ class JsonFields {
   std::vector<TypedField> fields_;
   std::vector<Node> nodes_;  // the first one is the object of the line
   SeenFields seen_;
+  std::string cell_;                     // a text with readable bytes after it
   std::optional<MissingMarks> missing_;  // of JsonRules::texts_are_cells
   bool trim_ = false;
   bool numbers_as_texts_ = false;

@@ -77,7 +77,8 @@ bool put_text(const Wanted& wanted, std::string_view text, Columns& columns, Fau
   // Numbers are parsed up to a character that is no digit, and the next text follows at once.
   std::string copy(text);
   copy.append(kPadBytes, '\0');
-  if (writer.take_cell({copy.data(), text.size()}, fault)) return writer.finish(fault);
+  if (writer.take_cell({copy.data(), text.size()}, fault, /*parse=*/true))
+    return writer.finish(fault);
   if (fault.made.empty()) fault.made = std::string(fault.text);
   fault.text = {};
   return false;
@@ -313,7 +314,12 @@ class ColumnParser final : public RecordParser {
                    str("data.fields.", field.name()), hint};
     };
     const bool texts = column->kind == Kind::kTexts || column->kind == Kind::kDictionary;
-    if (texts && field.type() != FieldType::kString && !field.is_bag())
+    // Numbers that are also ids, such as the code "007", may be texts.
+    const bool ids = std::ranges::any_of(context.data.fields, [&](const FieldSpec& other) {
+      return other.source_name() == name && other.type == FieldType::kString && !other.is_label();
+    });
+    if (texts && field.type() != FieldType::kString && !field.is_bag() &&
+        !(ids && field.floats() != nullptr))
       return wrong("is declared as numbers, but the column contains texts",
                    "convert the column to numbers");
     if (column->kind == Kind::kPairs)
