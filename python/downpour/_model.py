@@ -164,7 +164,7 @@ class Model:
             settings["eval.source"] = held_out.source
             settings["eval.holdout"] = 0
         elif self.job is None or self.validation_fraction > 0:
-            settings["eval.holdout"] = self.validation_fraction
+            settings["eval.holdout"] = self._holdout(table.rows)
         settings.update(self.settings)
         if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
             set_length(table.rows, settings)
@@ -239,6 +239,15 @@ class Model:
             called = [callbacks] if callable(callbacks) else list(callbacks)
             self._train(table, settings, called, self.description["job"])
         return self
+
+    def _holdout(self, rows: int) -> float:
+        """Returns the share of the records that evaluations read; 0, with a warning, if they would be too few to decide."""
+        least = 10
+        if self.job is not None or not 0 < self.validation_fraction * rows < least:
+            return self.validation_fraction
+        warn(f"validation_fraction={self.validation_fraction} of {rows} records is fewer than {least}, which can't decide "
+             f"anything, so nothing is held out; give 0 to hide this warning, or at least {min(least / rows, 0.5):.2g}")
+        return 0
 
     def _target_named(self, y: Any, target: str) -> str:
         """With a job, the column that `y` names keeps its name, unless the caller gives another."""

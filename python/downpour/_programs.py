@@ -98,7 +98,7 @@ def train(
     command = [program("downpour"), "train", *arguments, *flags, "--log-format", "json"]
     if fresh and "run_dir" in given:
         (pathlib.Path(given["run_dir"]) / _DIGEST).unlink(missing_ok=True)  # of the run that ends here
-    summary = _run(command + (["--fresh"] if fresh else []), list(callbacks), verbose)
+    summary = _run(command + (["--fresh"] if fresh else []), [callbacks] if callable(callbacks) else list(callbacks), verbose)
     if made is not None and summary["code"] == 0:  # otherwise the next call continues the run with the file
         made.unlink(missing_ok=True)
         (pathlib.Path(summary["run_dir"]) / _DIGEST).write_text(json.dumps({"blake2b": digest}))

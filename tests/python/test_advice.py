@@ -56,6 +56,19 @@ def test_a_model_that_learns_nothing_is_stated():
             dp.Model(epochs=3, learning_rate=0.03, validation_fraction=0.3).fit(X, y)
 
 
+def test_the_same_records_are_held_out_of_the_same_data():
+    X = np.random.default_rng(1).normal(size=(300, 2))
+    first, second = (dp.Model(epochs=3, validation_fraction=0.2).fit(X, X[:, 0]) for _ in range(2))
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
+def test_a_holdout_that_can_not_decide_is_not_made():
+    X = np.random.default_rng(1).normal(size=(300, 2))
+    with pytest.warns(UserWarning, match=r"validation_fraction=0.003 of 300 records .* at least 0.033"):
+        model = dp.Model(epochs=2, validation_fraction=0.003).fit(X, X[:, 0])
+    np.testing.assert_array_equal(model.predict(X), dp.Model(epochs=2).fit(X, X[:, 0]).predict(X))
+
+
 def test_numbers_that_differ_too_little_are_stated():
     rng = np.random.default_rng(1)
     X = rng.random((300, 2))
