@@ -45,6 +45,7 @@ std::string human_time(double seconds) {
 std::string number(double value) {
   if (!std::isfinite(value)) return "-";
   const double size = std::fabs(value);
+  if (size > 0 && size < 0.001) return format("%.3g", value);
   return format("%.*f", size < 1000 ? 4 : size < 100'000 ? 2 : 0, value);
 }
 

@@ -50,6 +50,8 @@ TEST_CASE("large numbers have fewer decimals", "[chief][report]") {
   CHECK(number(0.123456) == "0.1235");
   CHECK(number(-1234.5678) == "-1234.57");
   CHECK(number(2'620'437'271.2578) == "2620437271");
+  CHECK(number(2.345e-10) == "2.35e-10");
+  CHECK(number(0) == "0.0000");
   CHECK(number(NAN) == "-");
 }
 
