@@ -158,7 +158,7 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
 std::optional<chief::LinearBaseline> compare(const RunRequest& request, const Job& job,
                                              const chief::Finish& finish, chief::Console& console,
                                              const std::function<bool()>& stop) {
-  constexpr int64_t kLeast = kSecond, kNoticed = 5 * kSecond;
+  constexpr int64_t kLeast = 5 * kSecond, kNoticed = 6 * kSecond;
   const chief::JobSummary& s = finish.summary;
   if (!request.baseline || finish.code != 0 || s.already_finished || s.evaluations.empty())
     return std::nullopt;
