@@ -46,7 +46,8 @@ class Model:
             data for validation at most 40, and training usually stops before.
         batch_size: records of a step.
         learning_rate: of all optimizers. None: the preset's.
-        validation_fraction: share of the records that is held out to find the best epoch and to stop early; 0: none.
+        validation_fraction: share of the records that is held out to find the best epoch and to stop early; 0, or less than
+            10 records: none.
         seed: of weights, shuffling and dropout.
         n_jobs: threads; None: 1; -1: as many as this process may use.
         job: text of a job file, or the path of one that ends in .toml. It then decides everything that the other
