@@ -195,7 +195,8 @@ class JsonFields {
   }
   bool takes_text(const FieldWriter& writer) const {
     const TypedField& field = writer.field();
-    return field.type() == FieldType::kString && (numbers_as_texts_ || asks_missing(writer));
+    return field.type() == FieldType::kString &&
+           (numbers_as_texts_ || asks_missing(writer) || field.spec().is_label());
   }
   /// Returns true if the field only says whether there is a value.
   static bool asks_missing(const FieldWriter& writer) {
@@ -225,6 +226,24 @@ class JsonFields {
     return json::kSuccess;
   }
 
+  /// Checks the number of values of an array inside arrays.
+  static json::ErrorCode check_row(std::span<FieldWriter> writers, int depth, size_t count,
+                                   Fault& fault) {
+    if (depth == 0) return json::kSuccess;  // finish() checks all values
+    for (const FieldWriter& writer : writers) {
+      const std::vector<int64_t>& shape = writer.field().spec().shape;
+      if (shape.size() <= size_t(depth)) continue;
+      const std::vector<int64_t> row(shape.begin() + depth, shape.end());
+      if (elements_of(row) == count) continue;
+      fault = {.reason = "has an inner array of another length than its shape",
+               .field = &writer.field().name(),
+               .made = str(count, count == 1 ? " value" : " values"),
+               .hint = kJsonHint};
+      return json::kOther;
+    }
+    return json::kSuccess;
+  }
+
   json::ErrorCode read_values(json::Value& value, std::span<FieldWriter> writers, int depth,
                               Fault& fault) {
     json::Type type;
@@ -237,13 +256,14 @@ class JsonFields {
         fault = {.reason = "is nested too deep", .field = &field.name(), .hint = kJsonHint};
         return json::kOther;
       }
+      const size_t before = writers[0].count();
       for (auto element : array) {
         json::Value inner;
         if (const json::ErrorCode error = element.get(inner)) return error;
         if (const json::ErrorCode error = read_values(inner, writers, depth + 1, fault))
           return error;
       }
-      return json::kSuccess;
+      return check_row(writers, depth, writers[0].count() - before, fault);
     }
     if (type == json::Type::number) {
       return json::read_number(value, [&]<typename T>(T number) {

@@ -62,6 +62,30 @@ TEST_CASE("JSON lines: reads nested members in any order, among members that no 
   }
 }
 
+TEST_CASE("JSON lines: arrays in arrays have the shape of their field", "[data]") {
+  const ScratchDir dir;
+  const auto read_of = [&](const std::string& value) {
+    auto plan = plan_of(dir.write("f", "{\"m\": " + value + "}\n"), DataFormat::kJsonl);
+    plan->data.fields = {{.name = "m", .shape = {2, 2}}};
+    plan->layout = {.floats = {{"m", 4}}};
+    return read_file(plan);
+  };
+  const std::vector<std::vector<float>> wanted = {{1, 2, 3, 4}};
+  CHECK(read_of("[[1, 2], [3, 4]]").value().floats == wanted);
+  CHECK(read_of("[1, 2, 3, 4]").value().floats == wanted);
+  for (const char* other : {"[[1, 2, 3], [4]]", "[[1, 2, 3, 4]]", "[[], [1, 2], [3, 4]]"})
+    CHECK_THAT(read_of(other).error().what, Contains("inner array of another length"));
+}
+
+TEST_CASE("JSON lines: a number may be the text of a class", "[data]") {
+  const ScratchDir dir;
+  auto plan =
+      plan_of(dir.write("f", "{\"s\": 3}\n{\"s\": \"4\"}\n{\"s\": 3.0}\n"), DataFormat::kJsonl);
+  plan->data.fields = {{.name = "s", .type = FieldType::kString, .classes = {"4", "3"}}};
+  plan->layout = {.floats = {{"s", 1}}};
+  CHECK(read_file(plan).value().floats == std::vector<std::vector<float>>{{1}, {0}, {1}});
+}
+
 TEST_CASE("JSON lines: a name may contain a dot, and two fields may read one member", "[data]") {
   const ScratchDir dir;
   auto plan = plan_of(dir.write("f", "{\"a.b\": 3, \"c\": \"5\"}\n"), DataFormat::kJsonl);
