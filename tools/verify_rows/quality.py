@@ -128,7 +128,9 @@ def defaults(lab):
         reached[train] = []
         for seed in (1, 2, 3):
             run = folder / f"{Path(train).parent}-{seed}"
-            lab.run("defaults", [lab.program(), "train", lab.data(train), "--seed", seed, "--set", f"run_dir={run}"]).expect()
+            named = folder / f"{seed}-{Path(train).name}"  # the name decides which records are held out
+            shutil.copy(lab.data(train), named)
+            lab.run("defaults", [lab.program(), "train", named, "--seed", seed, "--set", f"run_dir={run}"]).expect()
             ended = lab.run("defaults", [lab.program(), "eval", run, "--data", test, "--log-format", "json", "--quiet"]).expect()
             reached[train].append(outputs(json.loads(ended.out)))
     for train, _, metric, wanted in cases:
