@@ -9,7 +9,7 @@
 namespace downpour {
 namespace {
 
-constexpr double kFarthest = 4;  // standard deviations from the mean
+constexpr double kFarthest = 30;  // standard deviations from the mean; a long tail may matter
 
 bool is_standardized(const FieldSpec& field) {
   return std::ranges::any_of(field.transform, [](const TransformSpec& op) {

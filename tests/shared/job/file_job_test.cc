@@ -116,7 +116,7 @@ TEST_CASE("numbers that become quantiles are also read standardized", "[job][pre
   CHECK((a.name == "a_scaled_" && a.column == "a"));
   CHECK(a.fallback == "1.5");
   CHECK(a.transform == std::vector<TransformSpec>{ops::Log1p{}, ops::Standardize{},
-                                                  ops::Clip{.min = -4, .max = 4}});
+                                                  ops::Clip{.min = -30, .max = 30}});
   const FieldSpec& b = data.fields[3];
   CHECK((b.name == "b_scaled" && b.column == "b c"));
   CHECK((data.fields[4].name == "a_scaled" && data.fields[5].name == "y"));
