@@ -24,6 +24,9 @@ namespace {
 
 /// Returns the names that match a glob, sorted by bytes; empty if there are none.
 Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
+  if (pattern.find("**") != std::string::npos)
+    return Error{ErrorCode::kConfig, "`**` is not supported in a glob", pattern,
+                 "write a pattern for each depth: [\"logs/*.csv\", \"logs/*/*.csv\"]"};
   glob_t found{};
   const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
   std::vector<std::string> paths;

@@ -51,6 +51,9 @@ TEST_CASE("a path that names an existing file is not treated as a glob", "[data]
   const ScratchDir dir;
   dir.write("a[1].csv", "x");
   CHECK(list_files({}, {.paths = {"a[1].csv"}}, dir.path()).value().size() == 1);
+  // glob() takes ** for *, so that files of other depths would be missing.
+  CHECK(list_files({}, {.paths = {"**/*.csv"}}, dir.path()).error().what ==
+        "`**` is not supported in a glob");
 }
 
 TEST_CASE("the error for an absent file names it and the most similar existing one", "[data]") {
