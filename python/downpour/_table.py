@@ -297,9 +297,6 @@ def table_of(X: Any, names: Sequence[str] | None = None, texts: Collection[str] 
             name = X.columns[X.columns.duplicated()][0]
             raise ValueError(f"two columns are named {name!r}; give each column a unique name")
         unnamed = list(X.columns) == list(range(X.shape[1]))  # the same names as those of an array
-        if unnamed and X.shape[1] > WIDE and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
-            _add_matrix(table, X.to_numpy(), None)
-            return table
         for i, name in enumerate(X.columns):
             _add_series(table, f"x{i}" if unnamed else str(name), X[name])
     elif isinstance(X, Mapping):

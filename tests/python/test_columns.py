@@ -265,13 +265,6 @@ def test_several_values_of_a_place_in_a_sparse_matrix_are_summed():
     assert repeated.nnz == 4 * ROWS
 
 
-def test_a_wide_frame_without_names_is_an_array():
-    X = np.random.default_rng(1).normal(size=(200, 300))
-    model = dp.Model(epochs=2).fit(pd.DataFrame(X), X[:, 0])
-    np.testing.assert_array_equal(model.predict(X), model.predict(pd.DataFrame(X)))
-    np.testing.assert_array_equal(dp.Model(epochs=2).fit(X, X[:, 0]).predict(pd.DataFrame(X)), model.predict(X))
-
-
 def test_codes_of_a_csv_file_are_read_as_texts(tmp_path):
     codes = np.random.default_rng(1).integers(0, 7, 2000)
     labels = np.isin(codes, [1, 4, 5]).astype(int)
