@@ -403,7 +403,7 @@ void forget_damaged_best(Storage& storage, const std::string& run_dir,
   const auto best = checkpoint::load_best(storage, run_dir, manifest, checkpoint::kVerifyBytesMax);
   if (best) return;
   said.push_back(str("the best checkpoint, ", manifest.best, ", can't be read: ", best.error().what,
-                     "; from now on the best of the others counts"));
+                     "; the best of the other checkpoints takes its place"));
   std::erase_if(resume.kept, [&](const KeptModel& m) { return m.checkpoint == manifest.best; });
   resume.best = {};
 }

@@ -9,7 +9,8 @@
 namespace downpour {
 namespace {
 
-constexpr double kFarthest = 30;  // standard deviations from the mean; a long tail may matter
+// Standard deviations from the mean. A lower limit would flatten relations in long tails.
+constexpr double kFarthest = 30;
 
 bool is_standardized(const FieldSpec& field) {
   return std::ranges::any_of(field.transform, [](const TransformSpec& op) {
