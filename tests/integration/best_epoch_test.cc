@@ -57,6 +57,17 @@ struct Run {
     CHECK(Json::parse(listed.out)[0]["epochs_trained"] == epoch);
     CHECK(Json::parse(listed.out)[0]["eval"]["loss"] == Approx(loss).epsilon(1e-6));
   }
+  /// Changes a byte of each image of a checkpoint.
+  void damage(std::string checkpoint) const {
+    std::ranges::replace(checkpoint, '.', '-');
+    const fs::path folder = fs::path(dir.path()) / "runs/few/checkpoints" / checkpoint;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(5000);
+      const int byte = file.peek();
+      file.put(char(byte ^ 1));
+    }
+  }
   static double loss_of(const Json& evaluation) {
     return evaluation["outputs"].items().begin().value()["loss"];
   }
@@ -91,6 +102,23 @@ TEST_CASE("another metric chooses among the epochs whose variables still exist",
   // A run that is already finished keeps its model, whatever the rule is.
   const Json again = run.train(8, {"eval.early_stop.metric=auc"});
   run.check_model(again);
+}
+
+TEST_CASE("a damaged best checkpoint is reported, and another model takes its place",
+          "[integration]") {
+  const Run run;
+  const Json first = run.train(6);
+  REQUIRE(first["best_epoch"] < 6);
+  const std::string best = first["best_checkpoint"];
+  run.damage(best);
+  const Ended resumed = run.program({"train", "few.tsv", "--epochs", "7", "--set",
+                                     "eval.early_stop.patience=0", "--log-format", "json"});
+  INFO(resumed.err);
+  REQUIRE(resumed.status == 0);
+  CHECK(resumed.err.find("the best checkpoint, " + best + ", can't be read") != std::string::npos);
+  const Json second = Json::parse(resumed.out);
+  CHECK(second["best_checkpoint"] != best);
+  run.check_model(second);
 }
 
 TEST_CASE("the model of a partial epoch is not that of the whole epoch", "[integration]") {
