@@ -103,7 +103,10 @@ std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_
   if (loss == "hinge") return 2 * std::fmin(mean, 1.0 - mean);  // of a constant of 1 or -1
   if (loss == "bpr") return std::log(2.0);
   if (loss == "sampled_softmax") return std::log1p(double(negatives));
-  if (loss == "softmax_cross_entropy") return class_entropy(metrics.class_counts);
+  if (loss == "softmax_cross_entropy") {
+    if (metrics.class_counts.empty()) return std::nullopt;  // training does not count classes
+    return class_entropy(metrics.class_counts);
+  }
   if (loss == "poisson") return mean > 0 ? mean - mean * std::log(mean) : 0.0;
   if (loss != "squared") return std::nullopt;  // the best constant does not follow from sums
   return label_variance(sums);

@@ -69,6 +69,7 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
   CHECK(*best_constant_loss("sampled_softmax", 1, m, 4) == Approx(std::log(5.0)));
   for (const char* loss : {"absolute", "huber", "quantile"})
     CHECK_FALSE(best_constant_loss(loss, 1, m));
+  CHECK_FALSE(best_constant_loss("softmax_cross_entropy", 1, m));  // without class counts
   m.class_counts = {2, 0, 2, 4};
   CHECK(*best_constant_loss("softmax_cross_entropy", 1, m) == Approx(1.5 * std::log(2.0)));
   m.sums.label = 8;
