@@ -330,6 +330,12 @@ bool is_number(const std::string& text) {
   return data::number_of(text, ignored);
 }
 
+double number_in(const std::string& text) {
+  double number = 0;
+  data::number_of(text, number);
+  return number;
+}
+
 /// Judges a target of numbers by all records, because a sample of a sorted file has only some.
 Result<void> judge_all_numbers(const DataSpec& data, const std::string& base_dir, FieldSpec& field,
                                FileFacts& facts) {
@@ -352,6 +358,17 @@ Result<void> judge_all_numbers(const DataSpec& data, const std::string& base_dir
     field.classes = std::move(found.texts);
     return {};
   }
+  if (facts.classes > 2 && facts.classes > found.values.size() &&
+      found.texts.size() == found.values.size()) {
+    // Such as grades from 3 to 9. Numbered classes would begin at 0.
+    std::ranges::sort(found.texts, {}, number_in);
+    facts.classes = uint32_t(found.texts.size());
+    facts.reason += str("; by all records ", facts.classes, " classes from \"", found.texts.front(),
+                        "\" to \"", found.texts.back(), '"');
+    field.type = FieldType::kString;
+    field.classes = std::move(found.texts);
+    return {};
+  }
   field.classes.clear();
   field.type = facts.classes > 2 ? FieldType::kInt64 : FieldType::kFloat32;
   if (facts.classes != in_sample)
@@ -370,13 +387,14 @@ Result<void> take_all_classes(const DataSpec& data, const std::string& base_dir,
   FieldSpec& field = *target;
   const bool numbers = field.classes.empty() ? facts.classes > 0 && field.positive.empty()
                                              : std::ranges::all_of(field.classes, is_number);
-  if (numbers && known_classes(run_dirs, field.name).empty()) {
+  std::vector<std::string> known = known_classes(run_dirs, field.name);
+  if (numbers && known.empty()) {
     const bool open = loss.empty() && traits_of(facts.format).layout == RecordLayout::kTable;
-    const bool whole = facts.records_estimated < data::kSampleLines / 2;
-    if (!open || whole || facts.records_estimated > kScannedMax) return {};
+    if (!open || facts.records_estimated > kScannedMax) return {};
     return judge_all_numbers(data, base_dir, field, facts);
   }
   const std::vector<std::string> in_sample = field.classes;
+  if (numbers) field.type = FieldType::kString, field.classes = std::move(known);
   DP_TRY_VOID(complete_classes(data, base_dir, run_dirs, loss, field));
   if (!field.positive.empty()) {
     facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
@@ -409,9 +427,6 @@ Result<ChosenJob> choose_job(std::span<const std::string> paths,
     if (info->is_regression()) facts.classes = 0;
     if (info->target == TargetType::kBinary) facts.classes = 2;
     if (model.options.classes > 0) facts.classes = model.options.classes;
-  } else if (const PresetInfo* const preset = find_preset(model.preset);
-             preset != nullptr && preset->classifies && facts.classes == 0) {
-    facts.classes = 2;
   }
   facts.path = path;
   for (const std::string& given : paths) {
@@ -441,6 +456,9 @@ Result<ChosenJob> choose_job(std::span<const std::string> paths,
                        {fresh ? "" : run_of("run_dir", sampled.run_dir),
                         run_of("train.warm_start.run", ""), run_of("train.warm_start.file", "")},
                        loss, facts));
+  const PresetInfo* const preset = find_preset(model.preset);
+  const bool shares = preset != nullptr && preset->classifies && facts.classes == 0;
+  if (loss.empty() && shares) facts.classes = 2;
   ChosenJob chosen{job_for_file(facts, here), std::move(facts.reason), std::move(facts.warnings)};
   drop_conflicts(overrides, model, chosen.job);
   return chosen;

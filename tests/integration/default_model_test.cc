@@ -268,11 +268,13 @@ TEST_CASE("a label of several texts trains a model of all classes, also of those
 TEST_CASE("numbered classes are those of all records, and a target of one value is reported",
           "[integration]") {
   const ScratchDir dir;
-  std::string sorted = "x,kind\n", constant = "x,bought\n", ages = "x,age\n", pairs = "x,kind\n";
+  std::string sorted = "x,kind\n", constant = "x,bought\n", ages = "x,age\n", pairs = "x,kind\n",
+              grades = "x,grade\n";
   for (int i = 0; i < 24'000; ++i) {
     sorted += str(i, ",", i < 22'000 ? i / 11'000 : 2, "\n");
     constant += str(i, ",1\n");
     pairs += str(i, i < 16'000 ? ",1\n" : ",2\n");
+    grades += str(i, ",", i % 6 + 4, "\n");
     ages += str(i, ",", 1 + i / 6'000 + (i > 20'000 ? i % 90 : 0), "\n");
   }
   const auto train = [&](const std::string& name, const std::string& text) {
@@ -289,6 +291,20 @@ TEST_CASE("numbered classes are those of all records, and a target of one value 
   INFO(two.err);
   CHECK(two.status == 0);
   CHECK(two.err.find("by all records 1 means \"2\"") != std::string::npos);
+  const Ended named = train("grades.csv", grades);
+  INFO(named.err);
+  CHECK(named.status == 0);
+  CHECK(named.err.find("by all records 6 classes from \"4\" to \"9\"") != std::string::npos);
+  const Ended predicted =
+      Program("downpour",
+              {"predict", "runs/grades", "--data", dir / "grades.csv", "--header", "--quiet"},
+              dir.path())
+          .wait(60);
+  CHECK(predicted.out.starts_with("class/4\tclass/5\tclass/6\t"));
+  // The same run goes on, with the same classes.
+  CHECK(Program("downpour", {"train", dir / "grades.csv", "--epochs", "2"}, dir.path())
+            .wait(60)
+            .status == 0);
   const Ended numbers = train("ages.csv", ages);
   INFO(numbers.err);
   CHECK(numbers.status == 0);

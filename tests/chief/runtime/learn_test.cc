@@ -446,6 +446,8 @@ TEST_CASE("logistic_regression for a data file predicts as many classes as the t
   CHECK(model_of(kinds).outputs[0].loss == "softmax_cross_entropy");
   CHECK(model_of(kinds).layers[0].units == std::vector<uint32_t>{3});
   CHECK(model_of(numbers).outputs[0].loss == "logistic");  // shares are good targets
+  for (int i = 0; i < 20'000; ++i) numbers += str(i % 97, ",0.", i, "\n");
+  CHECK(model_of(numbers).outputs[0].loss == "logistic");  // also of a file that is read whole
   // The default model of arrays is a perceptron, whose last width is the number of classes.
   dir.write("x-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x01\x07", 9));
   const std::string header("\0\0\x08\x03\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16);
