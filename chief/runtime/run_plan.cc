@@ -93,7 +93,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
   if (files.empty() || files.front().is_program()) return kMiB;
   if (const uint32_t shares = job.train.shares(); shares > 0)
     return std::max<uint64_t>(divide_up(total, share_ranges(data, shares)), 1);
-  DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
+  DP_TRY(const uint64_t record, data::mean_record_bytes(data, files, files.front().part));
   const uint32_t joined = plan::ranges_of(data::joining_of(job.data, {}));
   if (job.data.shard_records > 0)
     return std::max<uint64_t>(saturating_multiply(job.data.shard_records, record) / joined, 1);

@@ -77,4 +77,15 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
   return mean != nullptr ? mean(data, path) : mean_line_bytes(data, path);
 }
 
+Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::vector<plan::FileInfo>& files,
+                                   uint32_t part) {
+  const plan::FileInfo* typical = nullptr;
+  for (const plan::FileInfo& file : files) {
+    if (file.part != part) continue;
+    if (typical == nullptr || (file.is_cut() && !typical->is_cut())) typical = &file;
+  }
+  DP_CHECK(typical != nullptr, part);
+  return mean_record_bytes(data, typical->path);
+}
+
 }  // namespace downpour::data

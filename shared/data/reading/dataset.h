@@ -29,6 +29,10 @@ Result<std::optional<double>> compression_ratio(const std::string& path);
 /// from headers). Multiplied by a number of records per shard, it gives the target_bytes of
 /// cut_shards(). At least 1.
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path);
+/// As above, of the first file of `part` that is cut, because a compressed file has fewer bytes for a
+/// record. If none is cut, of the first one. `files` must have a file of the part.
+Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::vector<plan::FileInfo>& files,
+                                   uint32_t part);
 
 /// Opens a shard, whose reader yields the batches from `first_batch` on. The shuffle is seeded by
 /// the plan's seed and by `shard` (epoch and shard number). Records of the batches in
@@ -61,8 +65,8 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 
-/// Stores in the parts of a weighted mix how many files each has, and the mean_record_bytes() of
-/// its first file. Errors: those of mean_record_bytes().
+/// Stores in the parts of a weighted mix how many files each has, and their
+/// mean_record_bytes(). Errors: those of mean_record_bytes().
 Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Counts the records of every range that cut_shards() makes of the plan's files. For each range,
 /// appends to the records_before of the same file in `files` how many records of the data set

@@ -194,12 +194,9 @@ Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files
   if (!data.source.is_mix()) return {};
   for (uint32_t i = 0; i < data.source.parts.size(); ++i) {
     SourcePart& part = data.source.parts[i];
-    part.files = 0;
-    for (const plan::FileInfo& file : files) {
-      if (file.part != i) continue;
-      if (part.files++ > 0) continue;
-      DP_TRY(part.record_bytes, mean_record_bytes(data, file.path));
-    }
+    part.files = uint32_t(std::ranges::count(files, i, &plan::FileInfo::part));
+    if (part.files == 0) continue;
+    DP_TRY(part.record_bytes, mean_record_bytes(data, files, i));
   }
   return {};
 }

@@ -141,6 +141,23 @@ TEST_CASE("a compressed file stays whole if pieces would not help", "[chief]") {
   CHECK_FALSE(is_streamed("data.source = { path = \"d.gz\", take = 1000 }\n"));
 }
 
+TEST_CASE("the length of shards follows the records of files that are cut", "[chief]") {
+  const ScratchDir dir;
+  dir.write("a.gz", gzipped(rows(20'000)));
+  dir.write("c", rows(20'000));
+  const std::string shards = "data.shard_records = 1000\n";
+  const uint64_t wanted = plan_in(dir, "data.source = \"c\"\n" + shards).shard_bytes;
+  CHECK(wanted > 6'000);
+  CHECK(plan_in(dir, str("data.source = [\"a.gz\", \"c\"]\n", shards)).shard_bytes == wanted);
+  const auto mixed = [&](const char* second) {
+    return plan_in(dir, str("data.source = [{ path = \"c\", weight = 1 }, { path = [\"a.gz\", \"",
+                            second, "\"], weight = 1 }]\n", shards))
+        .job.data.source.parts[1]
+        .record_bytes;
+  };
+  CHECK(mixed("c") * 1000 == wanted);
+}
+
 TEST_CASE("only the shards with chosen records of the source exist", "[chief]") {
   const ScratchDir dir;
   dir.write("a.csv", rows(100'000));
