@@ -132,8 +132,11 @@ class LibsvmParser final : public RecordParser {
   /// malformed features; if the record passes, the parser reports them.
   bool passes(std::string_view label, const char* p, const char* end, Fault& fault) {
     for (size_t i = 0; i < filter_numbers_.size(); ++i) {
-      if (filter_numbers_[i]) {
-        filter_->set_number(i, int64_t{0});  // a feature that the line does not contain is 0
+      // A feature that the line does not contain is the default, or 0.
+      if (filter_numbers_[i] && filter_->inputs()[i].fallback) {
+        filter_->set_missing(i);
+      } else if (filter_numbers_[i]) {
+        filter_->set_number(i, int64_t{0});
       } else if (!filter_->set_text(i, label, fault)) {
         return false;
       }

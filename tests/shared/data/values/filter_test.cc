@@ -127,8 +127,9 @@ TEST_CASE("integers are compared exactly", "[data][filter]") {
   CHECK(read_file(people(dir, "age == -9223372036854775807", text)).value().floats.size() == 1);
 }
 
-TEST_CASE("libsvm: a filter may use the label and single features; an absent feature is 0",
-          "[data][filter]") {
+TEST_CASE(
+    "libsvm: a filter may use the label and single features; an absent feature is its default or 0",
+    "[data][filter]") {
   const ScratchDir dir;
   const std::string path = dir.write("a.svm", "1 3:0.5 7:2\n0 3:4\n1 7:1 # 3:9\n-1 3:0.25\n");
   const auto with = [&](const std::string& filter) {
@@ -142,6 +143,15 @@ TEST_CASE("libsvm: a filter may use the label and single features; an absent fea
   CHECK(with("third == 0").floats.size() == 1);
   CHECK(with("label == 1 && third < 1").keys.size() == 2);
   CHECK(with("label == -1").totals.counts.filtered == 3);
+  const auto with_default = [&](const std::string& filter) {
+    auto plan = plan_of(path);
+    reads_libsvm(*plan);
+    plan->data.fields = {{.name = "third", .column = "3", .fallback = "7"}};
+    plan->data.filter = filter;
+    return read_file(plan).value();
+  };
+  CHECK(with_default("third == 7").floats.size() == 1);
+  CHECK(with_default("!missing(third)").floats.size() == 3);
 }
 
 TEST_CASE("libsvm: a filter skips a malformed token in linear time", "[data][filter]") {
