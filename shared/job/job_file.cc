@@ -61,6 +61,16 @@ Result<std::string> expand_text(const std::string& text, const Environment& envi
   return expanded;
 }
 
+/// Replaces $${ by ${ in the strings of a job that job_to_toml() has printed.
+void take_literally(TomlNode& node) {
+  if (node.kind == TomlNode::Kind::kString) {
+    for (size_t at = 0; (at = node.text.find("$${", at)) != std::string::npos; at += 2)
+      node.text.erase(at, 1);
+  }
+  for (TomlNode& item : node.items) take_literally(item);
+  for (auto& [key, value] : node.entries) take_literally(value);
+}
+
 Result<void> expand_environment(TomlNode& node, const Environment& environment) {
   if (node.kind == TomlNode::Kind::kString && node.text.find("${") != std::string::npos) {
     std::string names;
@@ -370,7 +380,8 @@ namespace {
 
 Result<Job> read_complete_job(std::string_view text, const std::string& base_dir) {
   if (text.size() > kJobBytesMax) return config_error("the job is too large", "job", {}, "DP-2101");
-  DP_TRY(const TomlNode root, parse_toml(text, "job"));
+  DP_TRY(TomlNode root, parse_toml(text, "job"));
+  take_literally(root);
   Job job;
   Origins origins;
   DP_TRY_VOID(read_job(root, job, origins));

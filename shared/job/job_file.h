@@ -54,8 +54,8 @@ Result<LoadedJob> load_job(const JobSource& source, std::span<const Override> ov
 /// ignored. Sorted by name.
 std::vector<Override> overrides_from_environment(std::span<const std::string> entries);
 
-/// Returns the whole job as TOML, which loads back to the same job. With `origins`, a comment per
-/// key says where its value is from.
+/// Returns the whole job as TOML, which loads back to the same job: `${` in a string is printed as
+/// `$${`. With `origins`, a comment per key says where its value is from.
 std::string job_to_toml(const Job& job, const Origins* origins = nullptr);
 
 /// Reads a complete job that job_to_toml() wrote, from the run folder or from the chief. It ignores

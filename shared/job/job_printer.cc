@@ -27,8 +27,18 @@ std::string list_text(const std::vector<T>& values, F&& item_text) {
   return text + "]";
 }
 
+/// Quotes a text that may come from data: a `${` in it names no environment variable.
+std::string literal(const std::string& text) {
+  std::string escaped;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "${") == 0) escaped += '$';
+    escaped += text[i];
+  }
+  return toml_quoted(escaped);
+}
+
 std::string strings_text(const std::vector<std::string>& values) {
-  return list_text(values, [](const std::string& value) { return toml_quoted(value); });
+  return list_text(values, literal);
 }
 
 class Printer {
@@ -38,14 +48,14 @@ class Printer {
       : path_(std::move(path)), compress_(compress), tables_(tables) {}
 
   void text(const char* name, const std::string& value) {
-    if (!value.empty()) add(name, toml_quoted(value));
+    if (!value.empty()) add(name, literal(value));
   }
   void optional_text(const char* name, const std::optional<std::string>& value) {
-    if (value) add(name, toml_quoted(*value));
+    if (value) add(name, literal(*value));
   }
   void shuffle(const char* name, const std::string& value) {
     const bool window = value[0] >= '0' && value[0] <= '9';
-    add(name, window ? value : toml_quoted(value));
+    add(name, window ? value : literal(value));
   }
   void flag(const char* name, bool value) { add(name, value ? "true" : "false"); }
   template <std::unsigned_integral T>

@@ -373,10 +373,16 @@ TEST_CASE("the text of --dry-run says where each value is from", "[job]") {
 
 TEST_CASE("strings with special characters survive printing", "[job]") {
   Job job = completed(small_job());
-  job.data.missing = {"\"", "\\", "\t\n\r", "\x01\x7f", "Größe", "${X}", ""};
-  auto back = job_from_toml(job_to_toml(job), "/");
+  job.data.missing = {"\"", "\\", "\t\n\r", "\x01\x7f", "Größe", "${X}", "$${X}", ""};
+  const std::string text = job_to_toml(job);
+  auto back = job_from_toml(text, "/");
   REQUIRE(back);
   CHECK(back->data.missing == job.data.missing);
+  // A text of the data never reads an environment variable.
+  const auto loaded = load_job(JobSource{"/job.toml", text}, {},
+                               [](const std::string&) { return std::string("a secret"); });
+  REQUIRE(loaded);
+  CHECK(loaded->job.data.missing == job.data.missing);
 }
 
 TEST_CASE("no mutation of a job's text crashes or hangs the loader", "[job]") {
