@@ -199,8 +199,8 @@ struct PublishManifest {
   std::vector<Evaluation> evaluations;
 };
 
-/// Find the newest whole checkpoint before `below`, which has a damaged image. Then call
-/// on_older().
+/// Find the newest whole checkpoint before `below`, which has a damaged image; without training,
+/// also a newer one. Then call on_older().
 struct FindOlder {
   ViewId below;
 };

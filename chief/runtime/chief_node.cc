@@ -232,6 +232,12 @@ void ChiefNode::publish(PublishManifest&& publish) {
 
 Result<ResumeState> ChiefNode::find_older(ViewId below) {
   DP_TRY(const Job job, job_from_toml(job_text_, options_.run_dir));
+  if (term_ == 0) {
+    // While a run trains, it removes checkpoints and publishes newer ones.
+    const auto newer = checkpoint::load_model(storage_, options_.run_dir, nullptr);
+    if (newer && newer->run == run_ && newer->id > below)
+      return resume_from(storage_, options_.run_dir, *newer, job);
+  }
   for (;;) {
     std::vector<std::string> skipped;
     DP_TRY(const checkpoint::Manifest manifest,

@@ -429,7 +429,10 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   std::vector<std::string> said, damaged;
   if (begun) {
     DP_TRY(const ViewId newest, checkpoint::newest_manifest(storage, run_dir));
-    DP_TRY(found, find_run(storage, plan, train, damaged));
+    DP_TRY(found, train ? find_run(storage, plan, train, damaged)
+                        : checkpoint::read_beside_training(storage, run_dir, [&] {
+                            return find_run(storage, plan, train, damaged);
+                          }));
     if (train) DP_TRY_VOID(take_over(storage, plan, newest, found, damaged, config));
   } else {
     DP_TRY(found, begin_run(storage, plan, options, said));

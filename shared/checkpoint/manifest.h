@@ -71,6 +71,21 @@ Manifest load_used(Storage& storage, const std::string& run_dir, const Manifest&
 Result<Manifest> load_model(Storage& storage, const std::string& run_dir,
                             std::vector<std::string>* skipped);
 
+/// Returns the result of `read`, which reads checkpoints of the run. While it fails and the run has
+/// published a newer checkpoint in the meantime, calls it again, because a run that trains removes
+/// old checkpoints.
+template <typename Read>
+auto read_beside_training(Storage& storage, const std::string& run_dir, Read&& read)
+    -> decltype(read()) {
+  for (;;) {
+    const auto before = newest_manifest(storage, run_dir);
+    auto result = read();
+    if (result || !before) return result;
+    const auto after = newest_manifest(storage, run_dir);
+    if (!after || *after <= *before) return result;
+  }
+}
+
 /// Publishes a checkpoint atomically and durably; all its image files must exist. Error:
 /// kCannotCreate if a manifest with this (term, n) exists, because manifests are never overwritten.
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest);

@@ -1,5 +1,7 @@
 // The forms in which `downpour predict` writes predictions.
+#include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -55,6 +57,26 @@ Ended predict(const ScratchDir& dir, const std::vector<std::string>& flags) {
                                         "--data",  dir / "new-1.csv", dir / "new-2.csv"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   return downpour(dir, arguments);
+}
+
+TEST_CASE("predictions while the run trains use a checkpoint that still exists", "[integration]") {
+  const ScratchDir dir;
+  write_animals(dir);
+  Program train("downpour",
+                {"train", dir / "animals.csv", "--quiet", "--target", "kind", "--epochs", "100000",
+                 "--set", "eval.early_stop.patience=0", "--set", "train.checkpoint.keep=1", "--set",
+                 "run_dir=" + (dir / "run")},
+                dir.path());
+  for (int i = 0; i < 600 && downpour(dir, {"inspect", dir / "run"}).status != 0; ++i) continue;
+  for (int i = 0; i < 20; ++i) {
+    const Ended predicted = predict(dir, {});
+    INFO(predicted.err);
+    CHECK(predicted.status == 0);
+    CHECK(std::ranges::count(predicted.out, '\n') == 3);
+    CHECK(downpour(dir, {"inspect", dir / "run"}).status == 0);
+  }
+  train.signal(SIGTERM);
+  train.wait(60);
 }
 
 TEST_CASE("a model with the hinge loss predicts margins, and --top is refused", "[integration]") {

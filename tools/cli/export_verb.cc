@@ -3,6 +3,7 @@
 
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
+#include "shared/checkpoint/manifest.h"
 #include "shared/env/storage.h"
 #include "tools/cli/verbs.h"
 #include "tools/export/export_model.h"
@@ -20,10 +21,13 @@ Result<void> run_export(const ExportFlags& flags) {
   const auto absolute = [&](const std::string& path) {
     return std::filesystem::absolute(path, ignored).lexically_normal().string();
   };
-  DP_TRY(const Exported exported, export_model(storage, {.run_dir = absolute(flags.run),
-                                                         .path = absolute(flags.out),
-                                                         .format = flags.format,
-                                                         .variable = flags.variable}));
+  const ExportRequest request{.run_dir = absolute(flags.run),
+                              .path = absolute(flags.out),
+                              .format = flags.format,
+                              .variable = flags.variable};
+  DP_TRY(const Exported exported, checkpoint::read_beside_training(storage, request.run_dir, [&] {
+           return export_model(storage, request);
+         }));
   for (const std::string& note : exported.notes)
     std::fprintf(stderr, "warning: %s\n", printable(note).c_str());
   std::vector<std::vector<std::string>> rows = {

@@ -305,14 +305,30 @@ std::string summary_json(const Summary& summary, const std::vector<TopRows>& top
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+struct Inspected {
+  Summary summary;
+  std::vector<TopRows> top;
+};
+
+Result<Inspected> read(Storage& storage, const std::string& path, uint32_t top) {
+  Inspected read;
+  DP_TRY(read.summary, checkpoint::summarize(storage, path));
+  if (top == 0) return read;
+  const std::filesystem::path run = std::filesystem::path(read.summary.manifest_path).parent_path();
+  DP_TRY(read.top, top_weights(storage, run.parent_path(), read.summary.manifest, top));
+  return read;
+}
+
 Result<void> inspect(const std::string& path, const InspectOptions& options, std::ostream& out) {
   PosixStorage storage;
-  DP_TRY(const Summary summary, checkpoint::summarize(storage, path));
-  std::vector<TopRows> top;
-  if (options.top > 0) {
-    const std::filesystem::path run = std::filesystem::path(summary.manifest_path).parent_path();
-    DP_TRY(top, top_weights(storage, run.parent_path(), summary.manifest, options.top));
-  }
+  auto inspected = checkpoint::read_beside_training(storage, path, [&]() -> Result<Inspected> {
+    DP_TRY(Inspected whole, read(storage, path, options.top));
+    if (whole.summary.best_damage) return *whole.summary.best_damage;
+    return whole;
+  });
+  if (!inspected) inspected = read(storage, path, options.top);
+  if (!inspected) return inspected.error();
+  const auto& [summary, top] = *inspected;
   out << (options.json ? summary_json(summary, top) : summary_text(summary) + top_text(top))
       << std::flush;
   if (!out) return Error{ErrorCode::kIo, "the result could not be written"};

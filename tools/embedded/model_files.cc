@@ -69,15 +69,17 @@ const std::string ModelFiles::kFolder = "/memory/run";
 ModelFiles::ModelFiles() : storage_(std::make_shared<MemoryStorage>()) {}
 
 Result<ModelFiles> ModelFiles::of_run(Storage& storage, const std::string& run_dir) {
-  ModelFiles files;
-  DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, nullptr));
-  for (const std::string& path : needed_files(run_dir, manifest)) {
-    DP_TRY(const bool there, storage.exists(path));
-    if (!there) continue;  // images may share a file, and only the manifest must exist
-    DP_TRY_VOID(
-        copy_file(storage, path, *files.storage_, str(kFolder, path.substr(run_dir.size()))));
-  }
-  return files;
+  return checkpoint::read_beside_training(storage, run_dir, [&]() -> Result<ModelFiles> {
+    ModelFiles files;
+    DP_TRY(const checkpoint::Manifest manifest, checkpoint::load_model(storage, run_dir, nullptr));
+    for (const std::string& path : needed_files(run_dir, manifest)) {
+      DP_TRY(const bool there, storage.exists(path));
+      if (!there) continue;  // images may share a file, and only the manifest must exist
+      DP_TRY_VOID(
+          copy_file(storage, path, *files.storage_, str(kFolder, path.substr(run_dir.size()))));
+    }
+    return files;
+  });
 }
 
 Result<ModelFiles> ModelFiles::of_bytes(std::span<const uint8_t> bytes) {

@@ -147,8 +147,11 @@ uint32_t Scorer::row_floats() const {
 }
 
 Result<std::unique_ptr<Scorer>> Scorer::open(Storage& storage, const std::string& run_dir) {
-  std::unique_ptr<Scorer> scorer(new Scorer);
-  DP_TRY_VOID(scorer->load(storage, run_dir));
+  std::unique_ptr<Scorer> scorer;
+  DP_TRY_VOID(checkpoint::read_beside_training(storage, run_dir, [&] {
+    scorer.reset(new Scorer);
+    return scorer->load(storage, run_dir);
+  }));
   return scorer;
 }
 

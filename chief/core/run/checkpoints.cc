@@ -240,7 +240,9 @@ std::optional<Error> Checkpoints::on_damage(Turn& turn, const Member& member,
               newest_.folder};
   if (newest_.images.empty() || !is_damage(adopted.code)) return error;
   error.hint =
-      "no older checkpoint is complete; restore the folder, or start a new run with --fresh";
+      str("no other checkpoint is complete; restore the folder, or ",
+          config_.mode == wire::Purpose::kTrain ? "start a new run with --fresh"
+                                                : "repeat the command if the run is training");
   if (!config_.job.train.checkpoint.fall_back) {
     error.hint =
         "restore the folder, or set train.checkpoint.fall_back = true to resume from an older, "
@@ -262,10 +264,17 @@ std::optional<Error> Checkpoints::on_damage(Turn& turn, const Member& member,
 
 void Checkpoints::fall_back_to(Turn& turn, ResumeState& older, const std::string& damage,
                                bool some) {
-  turn.notice(NoticeLevel::kWarning,
-              str("checkpoint ", newest_.checkpoint, " is damaged: ", damage, "; ",
-                  some ? "these partitions are restored from" : "all partitions are restored from",
-                  " checkpoint ", older.checkpoint));
+  if (older.checkpoint > newest_.checkpoint) {  // only a pass without training looks for one
+    turn.notice(NoticeLevel::kInfo,
+                str("the run has removed checkpoint ", newest_.checkpoint,
+                    " while it was being read; checkpoint ", older.checkpoint, " is used"));
+  } else {
+    turn.notice(
+        NoticeLevel::kWarning,
+        str("checkpoint ", newest_.checkpoint, " is damaged: ", damage, "; ",
+            some ? "these partitions are restored from" : "all partitions are restored from",
+            " checkpoint ", older.checkpoint));
+  }
   newest_ = {older.checkpoint, std::move(older.folder), std::move(older.images)};
   kept_ = older.kept;
   published_best_ = older.best;
