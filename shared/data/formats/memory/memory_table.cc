@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <type_traits>
 
 #include "shared/base/error_text.h"
 #include "shared/base/hash.h"
@@ -25,9 +26,13 @@ Registry& registry() {
   return all;
 }
 
+/// Returns an integer, or INT64_MAX for one that is larger, so that it is never negative.
 int64_t integer_at(const char* at, NpyType type) {
-  return visit_npy_type(
-      type, [&]<typename T, bool kSwap>() { return int64_t(element_value<T, kSwap>(at)); });
+  return visit_npy_type(type, [&]<typename T, bool kSwap>() {
+    const auto value = element_value<T, kSwap>(at);
+    if constexpr (std::is_same_v<T, uint64_t>) return int64_t(std::min<uint64_t>(value, INT64_MAX));
+    return int64_t(value);
+  });
 }
 
 Error wrong(const MemoryColumn& column, const std::string& what, const std::string& hint) {
@@ -67,7 +72,11 @@ Result<void> check_column(const MemoryColumn& column, uint64_t rows) {
       return {};
     case MemoryColumn::Kind::kPairs:
       for (uint64_t i = 0; i < rows; ++i) {
-        if (column.pair_begin(i) <= column.pair_begin(i + 1)) continue;
+        if (int64_t(column.pair_begin(i)) < 0) {
+          return wrong(column, str("the start of row ", i, " is ", int64_t(column.pair_begin(i))),
+                       "a start is the number of pairs in the rows before, 0 or more");
+        }
+        if (int64_t(column.pair_begin(i)) <= int64_t(column.pair_begin(i + 1))) continue;
         return wrong(column, str("the pairs of row ", i, " end before they begin"),
                      "the starts of the rows must not decrease");
       }

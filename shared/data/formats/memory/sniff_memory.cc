@@ -56,6 +56,7 @@ void add_pairs(const MemoryColumn& column, const std::vector<uint64_t>& rows, Fi
     double squares = 0, fourth_powers = 0;
     for (uint64_t i = column.pair_begin(row); i < column.pair_begin(row + 1); ++i) {
       const double value = npy_number(column.values + i * column.type.bytes, column.type);
+      if (!std::isfinite(value)) continue;  // the record is bad
       squares += value * value;
       fourth_powers += value * value * value * value;
       facts.largest_value = std::max(facts.largest_value, std::fabs(value));

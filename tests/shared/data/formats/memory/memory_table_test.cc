@@ -263,6 +263,23 @@ TEST_CASE("memory: pairs give keys with values", "[data]") {
   CHECK(batches[0].tables[0].keys == std::vector<uint64_t>{5, 1});
   const auto facts = sniff(table.path());
   CHECK(facts.value().has_pairs);
+  CHECK(facts.value().pairs_per_record == Approx((0.25 * 4) / 3));
+
+  const std::vector<float> odd = {0.5F, 2, kNan};
+  MemoryColumn changed = pairs;
+  changed.values = reinterpret_cast<const char*>(odd.data());
+  const SharedTable with_nan(std::make_shared<MemoryTable>(MemoryTable{3, {changed}}));
+  CHECK(sniff(with_nan.path()).value().pairs_per_record == Approx((0.25 * 4) / 3));
+  const std::vector<uint64_t> hashes = {UINT64_MAX, 1, uint64_t{1} << 63};
+  changed = pairs;
+  changed.key_type = {'u', 8};
+  changed.keys = reinterpret_cast<const char*>(hashes.data());
+  CHECK(check_table({3, {changed}}));
+  for (const std::vector<int32_t>& wrong :
+       {std::vector<int32_t>{-4, 0, 0, 1}, {0, 2, -1, 3}, {0, 2, 2, -1}}) {
+    changed.starts = reinterpret_cast<const char*>(wrong.data());
+    CHECK_FALSE(check_table({3, {changed}}));
+  }
 }
 
 TEST_CASE("memory: finds fields and the target", "[data]") {
@@ -344,6 +361,11 @@ TEST_CASE("memory: errors name the column", "[data]") {
   beyond.texts = texts.view();
   beyond.text_count = 2;
   CHECK_THAT(check_table({3, {beyond}}).error().what, Contains("row 1 has the index 2 of 2"));
+  const std::vector<uint64_t> huge = {0, (uint64_t{1} << 63) + 5, 1};
+  beyond.type = {'u', 8};
+  beyond.stride = 8;
+  beyond.values = reinterpret_cast<const char*>(huge.data());
+  CHECK_THAT(check_table({3, {beyond}}).error().what, Contains("row 1 has the index"));
 }
 
 }  // namespace
