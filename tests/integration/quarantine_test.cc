@@ -1,4 +1,5 @@
 // Records that can't be trained on, and `downpour explain`, as a user sees them.
+#include <fstream>
 #include <signal.h>
 #include <unistd.h>
 
@@ -161,6 +162,12 @@ TEST_CASE("explain does not show the lease of an evaluation as another attempt",
   for (size_t at = 0; (at = told.out.find("finished the shard", at)) != std::string::npos; ++at)
     ++ended;
   CHECK(ended == 2);  // two epochs
+  std::ofstream(dir / "runs/job/events.jsonl", std::ios::app)
+      << R"({"ms": 1, "event": 5})" << std::endl;
+  const Ended damaged = downpour(dir, {"explain", "train.svm:10", "--run", dir / "runs/job"});
+  CHECK(damaged.status == 65);
+  CHECK(holds(damaged.err, "the event is damaged"));
+  CHECK(holds(damaged.err, "events.jsonl:"));
 }
 
 TEST_CASE("explain does not place a record in an epoch of another job", "[integration]") {

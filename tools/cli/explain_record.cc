@@ -151,11 +151,19 @@ Result<RunStory> read_events(const std::string& path) {
   }
   RunStory story;
   uint32_t term = 0;
+  uint64_t number = 0;
   for (std::string line; std::getline(in, line);) {
+    ++number;
     const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (event.is_object()) take_event(event, term, story);  // else a chief died while writing it
+    if (!event.is_object()) continue;  // a chief died while writing it
+    try {
+      take_event(event, term, story);
+    } catch (const Json::exception& wrong) {
+      return Error{ErrorCode::kBadData, str("the event is damaged: ", wrong.what()),
+                   str(path, ":", number), "remove the line, or restore the file from a backup"};
+    }
   }
-  for (auto& [number, epoch] : story.epochs) {
+  for (auto& [epoch_number, epoch] : story.epochs) {
     for (auto& [place, shard] : epoch.shards) {
       std::set<uint32_t> ascending(shard.quarantined_batches.begin(),
                                    shard.quarantined_batches.end());
