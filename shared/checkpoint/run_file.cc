@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/checkpoint/framed_file.h"
+#include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/schema_codec.h"
 
@@ -65,7 +66,11 @@ Result<uint32_t> highest_term(Storage& storage, const std::string& run_dir) {
 Result<uint32_t> take_term(Storage& storage, const std::string& run_dir) {
   uint32_t tried = 0;
   for (int attempt = 0; attempt < kTermAttemptsMax; ++attempt) {
-    DP_TRY(const uint32_t highest, highest_term(storage, run_dir));
+    DP_TRY(uint32_t highest, highest_term(storage, run_dir));
+    if (highest == 0) {  // a copy of the folder may lack the files of terms, which are empty
+      DP_TRY(const ViewId published, newest_manifest(storage, run_dir));
+      highest = published.term;
+    }
     // A network file system may return an old listing of the folder, without the term that another
     // chief has taken.
     const uint32_t known = std::max(highest, tried);

@@ -103,6 +103,12 @@ TEST_CASE("each chief takes a term of its own that is above all others", "[check
   std::sort(terms.begin(), terms.end());
   for (uint32_t i = 0; i < terms.size(); ++i) CHECK(terms[i] == i + 2);
   CHECK(*highest_term(storage, folder.path) == 17);
+  // A copy without empty files has no terms, but its manifests have used some.
+  for (uint32_t term = 1; term <= 17; ++term)
+    REQUIRE(storage.remove(folder.path + "/" + str("term-", term)));
+  REQUIRE(storage.make_dirs(checkpoints_dir(folder.path)));
+  REQUIRE(storage.write_file_atomic(manifest_path(folder.path, {17, 4}), as_bytes("")));
+  CHECK(*take_term(storage, folder.path) == 18);
 }
 
 TEST_CASE("only the images of moves that a crash left are removed", "[checkpoint]") {
