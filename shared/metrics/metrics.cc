@@ -28,6 +28,17 @@ double class_entropy(const std::vector<uint64_t>& counts) {
   return entropy;
 }
 
+/// True if the counts are those of the weights. They are integers, so very small weights are
+/// rounded and very large ones are capped.
+bool counts_fit(const OutputMetrics& metrics) {
+  double total = 0;
+  for (const uint64_t count : metrics.class_counts) total += double(count);
+  const double weight = metrics.sums.weight;
+  constexpr double kTolerance = 1e-3;
+  return std::min(std::fabs(total / weight - 1), std::fabs(total / kClassUnits / weight - 1)) <
+         kTolerance;
+}
+
 double mean_loss(const OutputSums& sums) { return ratio(sums.loss, sums.weight); }
 
 /// The entropy of a label that is 1 with the probability `mean`: the loss of the best constant.
@@ -104,7 +115,8 @@ std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_
   if (loss == "bpr") return std::log(2.0);
   if (loss == "sampled_softmax") return std::log1p(double(negatives));
   if (loss == "softmax_cross_entropy") {
-    if (metrics.class_counts.empty()) return std::nullopt;  // training does not count classes
+    // Training does not count classes.
+    if (metrics.class_counts.empty() || !counts_fit(metrics)) return std::nullopt;
     return class_entropy(metrics.class_counts);
   }
   if (loss == "poisson") return mean > 0 ? mean - mean * std::log(mean) : 0.0;

@@ -35,8 +35,8 @@ MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics);
 /// loss of the model: the entropy of the mean label (logistic), the entropy of the class counts
 /// (softmax), the variance of the label (squared), and for equal scores of a record and its
 /// `negatives` ln 2 (bpr) or ln(1 + negatives) (sampled_softmax). Returns nothing if there are no
-/// records, for softmax without class counts, or for vector targets (`target_width` > 1), because
-/// the sums do not separate their elements.
+/// records, for softmax without class counts or with weights that the counts can't express, or for
+/// vector targets (`target_width` > 1), because the sums do not separate their elements.
 std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_width,
                                          const OutputMetrics& metrics, uint32_t negatives = 0);
 

@@ -72,6 +72,11 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
   CHECK_FALSE(best_constant_loss("softmax_cross_entropy", 1, m));  // without class counts
   m.class_counts = {2, 0, 2, 4};
   CHECK(*best_constant_loss("softmax_cross_entropy", 1, m) == Approx(1.5 * std::log(2.0)));
+  m.sums.weight = 8e-7;  // far below a unit of the counts
+  CHECK_FALSE(best_constant_loss("softmax_cross_entropy", 1, m));
+  m.sums.weight = 8.0 / double(kClassUnits);
+  CHECK(best_constant_loss("softmax_cross_entropy", 1, m));
+  m.sums.weight = 8;
   m.sums.label = 8;
   CHECK(*best_constant_loss("logistic", 1, m) == 0.0);
 }
