@@ -93,6 +93,17 @@ std::string without_indices(std::string_view key) {
   return text;
 }
 
+/// True if a learning rate follows the number of steps.
+bool counts_steps(const Job& job) {
+  const auto counts = [](const ScheduleSpec& schedule) {
+    return schedule.given() && schedule.type != ScheduleType::kPlateau;
+  };
+  return counts(job.optimizer.schedule) ||
+         std::ranges::any_of(job.optimizer_rules, [&](const OptimizerRule& rule) {
+           return counts(rule.optimizer.schedule);
+         });
+}
+
 using Flat = std::vector<std::pair<std::string, std::string>>;
 
 Flat flatten(const Job& job) {
@@ -132,8 +143,11 @@ std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& no
       old_mode.has_rounds != new_mode.has_rounds || old_mode.has_groups != new_mode.has_groups;
   const auto consider = [&](const std::string& key, const std::string& before,
                             const std::string& after) {
-    const Frozen kind = key == "train.mode" && other_state ? Frozen::kForRun
-                                                           : frozen(key).value_or(Frozen::kForRun);
+    // Earlier local rounds would count for the schedules as rounds of the new length.
+    const bool recounts = key == "train.sync_every" && !other_state && counts_steps(now);
+    const Frozen kind = (key == "train.mode" && other_state) || recounts
+                            ? Frozen::kForRun
+                            : frozen(key).value_or(Frozen::kForRun);
     if (kind == Frozen::kNever || (kind == Frozen::kInEpoch && !epoch_open) || before == after)
       return;
     differences.push_back({key, before, after, kind == Frozen::kForRun});

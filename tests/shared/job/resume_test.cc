@@ -77,6 +77,24 @@ TEST_CASE("seed, partitions, model and optimizer types are frozen for the run", 
   CHECK_FALSE(frozen_keys(extra_layer, false).empty());
 }
 
+TEST_CASE("the length of local rounds is frozen for the run if a schedule counts steps",
+          "[job][resume]") {
+  const auto differences = [](const std::string& optimizer) {
+    const Job saved = test::completed(
+        "data = { source = \"d\", format = \"criteo\" }\nmodel.preset = \"wide_deep\"\n"
+        "optimizer = { type = \"sgd\", " +
+        optimizer +
+        " }\n"
+        "train = { mode = \"local\", replicas = 2, sync_every = 2 }\neval.holdout = 0.1\n");
+    Job now = saved;
+    now.train.sync_every = 40;
+    return frozen_differences(saved, now, /*epoch_open=*/false).size();
+  };
+  CHECK(differences("learning_rate = 0.1") == 0);
+  CHECK(differences("schedule = { type = \"plateau\" }") == 0);
+  CHECK(differences("schedule = { type = \"exponential\", decay_steps = 80 }") == 1);
+}
+
 TEST_CASE("the error names the key, both values and the possible actions", "[job][resume]") {
   const Job saved = test::completed(kText);
   Job now = saved;
