@@ -85,6 +85,9 @@ Result<std::string> WeightsFile::saved_text(const data::ZipMember& member) const
 Result<void> WeightsFile::list_npz() {
   DP_TRY(const std::vector<data::ZipMember> members, data::list_zip(*file_));
   for (const data::ZipMember& each : members) {
+    if (!each.deflated) {
+      DP_TRY_VOID(data::check_stored(*file_, each));
+    }
     if (each.name == kJobName) {
       DP_TRY(job_, member(each, kJobBytesMax));
       continue;

@@ -6,6 +6,7 @@
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
+#include "shared/data/formats/numpy/arrays.h"
 #include "shared/data/reading/batch_reader.h"
 #include "shared/data/reading/open_shard.h"
 #include "shared/job/field_output.h"
@@ -151,8 +152,10 @@ Result<void> validate_source(ReadPlan& plan, const DataSet& set, const SourceSpe
   plan.source = {};  // check all records, even those that the source does not choose
   DP_TRY(plan.files, data::list_files(parsed ? plan.data : readable, source, set.job.base_dir));
   for (uint32_t i = 0; i < plan.files.size(); ++i) {
-    const auto read = parsed ? parse_records(plan, i, options, findings)
-                             : walk_records(readable, plan.files[i], options, findings);
+    auto read = parsed ? parse_records(plan, i, options, findings)
+                       : walk_records(readable, plan.files[i], options, findings);
+    if (read && data::names_arrays(readable, plan.files[i].path))
+      read = data::check_arrays(readable, plan.files[i].path);
     findings.files.push_back(plan.files[i].path);
     findings.bytes += plan.files[i].bytes;
     if (read) continue;

@@ -87,6 +87,10 @@ void read_zip64(std::string_view extra, ZipMember& member, uint64_t& local) {
   }
 }
 
+Error damaged_member(const File& file, const ZipMember& member) {
+  return bad(file, str("its member ", member.name, " is damaged"));
+}
+
 }  // namespace
 
 Result<std::vector<ZipMember>> list_zip(const File& file) {
@@ -135,6 +139,20 @@ Result<std::vector<ZipMember>> list_zip(const File& file) {
   return members;
 }
 
+Result<void> check_stored(const File& file, const ZipMember& member) {
+  std::vector<char> block(size_t(std::min<uint64_t>(member.bytes, kMiB)));
+  uint64_t crc = 0;
+  for (uint64_t at = 0; at < member.bytes;) {
+    const size_t want = size_t(std::min<uint64_t>(block.size(), member.bytes - at));
+    DP_TRY(const size_t n, file.read_at(member.data_offset + at, block.data(), want));
+    if (n == 0) break;
+    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(block.data()), n);
+    at += n;
+  }
+  if (uint32_t(crc) == member.crc32) return {};
+  return damaged_member(file, member);
+}
+
 struct InflatedMember::Stream {
   z_stream z{};
   std::vector<char> input;
@@ -149,7 +167,7 @@ InflatedMember::InflatedMember(std::shared_ptr<const File> file, ZipMember membe
 InflatedMember::~InflatedMember() { inflateEnd(&stream_->z); }
 
 Result<void> InflatedMember::read(char* to, size_t size) {
-  const auto damaged = [&] { return bad(*file_, str("its member ", member_.name, " is damaged")); };
+  const auto damaged = [&] { return damaged_member(*file_, member_); };
   z_stream& z = stream_->z;
   size_t done = 0;
   if (size > member_.bytes - made_) return damaged();

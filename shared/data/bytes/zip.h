@@ -23,6 +23,9 @@ struct ZipMember {
 /// complete; kUnsupported for encrypted members and other compression methods.
 Result<std::vector<ZipMember>> list_zip(const File& file);
 
+/// Reads a member that is not deflated, and compares its checksum. Error kBadData if it differs.
+Result<void> check_stored(const File& file, const ZipMember& member);
+
 /// Reads the bytes of a deflated member in order. Error kBadData if they are damaged, if their
 /// number differs from the directory, or if their checksum does not match.
 class InflatedMember {

@@ -128,6 +128,18 @@ TEST_CASE("every beginning of a weights file is an error, and none reads beyond 
   }
 }
 
+TEST_CASE("a changed bit in an array of an archive is an error", "[chief]") {
+  const ScratchDir dir;
+  std::string bytes = npz({{"w", npy("'<f4'", "(3, 2)", six_floats())}});
+  const size_t at = bytes.find(six_floats());
+  REQUIRE(at != std::string::npos);
+  CHECK(WeightsFile::open(dir.write("w.npz", bytes)));
+  bytes[at] = char(bytes[at] ^ 1);
+  const auto damaged = WeightsFile::open(dir.write("w.npz", bytes));
+  REQUIRE(!damaged);
+  CHECK_THAT(damaged.error().what, Contains("its member w.npy is damaged"));
+}
+
 TEST_CASE("a header of safetensors that lies about sizes, shapes or places is an error",
           "[chief]") {
   const ScratchDir dir;

@@ -285,6 +285,12 @@ TEST_CASE("a worker's view of arrays has whole rows, also from compressed archiv
   check("rows");
   dir.write("rows.npz", testing::npz({{"id", id}, {"label", label}}, /*deflate=*/true));
   check("rows.npz");
+  std::string stored = testing::npz({{"id", id}, {"label", label}});
+  CHECK(validated(open_set({dir.write("stored.npz", stored)}))["unreadable_files"] == 0);
+  stored[stored.find(testing::bytes_of(ids))] ^= 1;
+  const Json damaged = validated(open_set({dir.write("damaged.npz", stored)}));
+  CHECK(damaged["unreadable_files"] == 1);
+  CHECK_THAT(damaged["first"][0]["what"].get<std::string>(), Contains("id.npy is damaged"));
 }
 
 TEST_CASE("a worker index out of range is a usage error", "[tools][data]") {

@@ -172,6 +172,16 @@ Result<std::vector<std::unique_ptr<InflatedMember>>> inflated_members(
   return members;
 }
 
+Result<void> check_arrays(const DataSpec& data, const std::string& path) {
+  DP_TRY(const std::vector<SourceArray> arrays, open_arrays(data, path));
+  for (const SourceArray& array : arrays) {
+    const bool stored = !array.member.name.empty() && !array.member.deflated;
+    if (!stored) continue;
+    DP_TRY_VOID(check_stored(*array.file, array.member));
+  }
+  return {};
+}
+
 Result<plan::FileInfo> look_at_arrays(const std::string& path,
                                       const std::vector<SourceArray>& arrays) {
   plan::FileInfo info{.path = path};
