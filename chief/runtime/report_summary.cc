@@ -119,6 +119,21 @@ bool is_best_of_all(const Job& job, const JobSummary& s) {
   return best_epochs(job, s.evaluations) == s.best_epochs;
 }
 
+/// Warns of weights whose unit decides how much a step changes.
+void warn_of_weights(const Job& job, const JobSummary& s, Page& page) {
+  if (s.epochs.empty() || job.train.reduction != "sum") return;
+  const EpochAccount& last = s.epochs.back();
+  for (size_t o = 0; o < last.metrics.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    const double mean = last.metrics[o].weight / double(std::max<uint64_t>(last.counts.applied, 1));
+    if (output.weights.empty() || mean == 0 || (mean >= 0.1 && mean <= 10)) continue;
+    page.row(str("warning: the mean of `", output.weights, "` is ", number(mean),
+                 ", and with reduction = \"sum\" it scales every update: divide the weights by "
+                 "their mean, or set train.reduction = \"mean\""),
+             kYellow);
+  }
+}
+
 /// Warns of outputs that learn nothing, that are measured by nothing or that are worse than a
 /// constant.
 void print_output_warnings(const Job& job, const JobSummary& s, Page& page) {
@@ -219,6 +234,7 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
                       " (eval.early_stop.patience)"));
   }
   print_output_warnings(job, s, page);
+  warn_of_weights(job, s, page);
 }
 
 /// Returns how much of the job is done: "2 of 3 epochs", "500 of 1000 steps".

@@ -52,8 +52,9 @@ Finish trained(double best_loss_sum = 2, uint64_t records = 100) {
 
 std::string summary(const Finish& finish, SummaryOptions options = {},
                     const std::optional<LinearBaseline>& linear = std::nullopt,
-                    const std::string& weights = "") {
+                    const std::string& weights = "", const std::string& reduction = "mean") {
   Job job;
+  job.train.reduction = reduction;
   job.data.fields = {{.name = "y"}};
   job.model.outputs = {{.name = "o", .loss = "logistic", .target = "y", .metrics = {"logloss"}}};
   job.model.outputs[0].weights = weights;
@@ -134,6 +135,20 @@ TEST_CASE("the summary warns of records without weights", "[chief][report]") {
              Contains("\nwarning: no record of the training data has a `w` above 0, so output o "
                       "has learned nothing\n"));
   CHECK_THAT(summary(finish), !Contains("has learned nothing"));
+}
+
+TEST_CASE("the summary warns of weights in another unit if gradients are summed",
+          "[chief][report]") {
+  Finish finish = trained();
+  JobSummary& s = finish.summary;
+  for (EpochAccount& epoch : s.epochs) epoch.metrics.resize(1);
+  for (const auto& [mean, warns] : {std::pair(0.01, true), {0.5, false}, {40.0, true}}) {
+    s.epochs.back().metrics[0].weight = mean * 36;
+    const std::string text = summary(finish, {}, {}, "w", "sum");
+    CHECK((text.find("warning: the mean of `w` is ") != std::string::npos) == warns);
+    CHECK_THAT(summary(finish, {}, {}, "w"), !Contains("the mean of `w`"));
+  }
+  CHECK_THAT(summary(finish, {}, {}, "", "sum"), !Contains("the mean of"));
 }
 
 TEST_CASE("the summary warns of an evaluation without records", "[chief][report]") {
