@@ -79,6 +79,20 @@ def test_labels_of_a_saved_model_do_not_survive_another_run_in_its_folder(tmp_pa
     assert sorted(dp.Model.load(run).classes) == ["no", "yes"]
     old.save(tmp_path / "again")
     extras = json.loads((tmp_path / "again/python.json").read_text())
-    del extras["run"]  # as earlier versions wrote it
+    del extras["run"], extras["checksum"]  # as earlier versions wrote it
     (tmp_path / "again/python.json").write_text(json.dumps(extras))
     assert dp.Model.load(tmp_path / "again").classes.tolist() == ["aa", "neg", "pos"]
+
+
+def test_damaged_labels_of_a_saved_model_are_an_error_that_names_the_file(tmp_path):
+    model = dp.Model(epochs=1).fit(RNG.normal(size=(ROWS, 2)), np.array(["n", "p"])[np.arange(ROWS) % 2])
+    model.save(tmp_path)
+    path = tmp_path / "python.json"
+    whole = path.read_text()
+    assert dp.Model.load(tmp_path).classes.tolist() == ["n", "p"]
+    for damaged in ["", "[1]", "{", "\xff", whole.replace('"n"', '"q"'), whole.replace('"labels"', '"label"')]:
+        if damaged == whole:
+            continue
+        path.write_bytes(damaged.encode("latin-1"))
+        with pytest.raises(dp.DownpourError, match="python.json"):
+            dp.Model.load(tmp_path)
