@@ -1,5 +1,6 @@
 // Tables of Arrow's C data interface (https://arrow.apache.org/docs/format/CDataInterface.html).
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -116,15 +117,40 @@ Result<MemoryColumn> column_of(const ArrowSchema& schema, const ArrowArray& arra
   return column;
 }
 
+/// Returns the first row that is null as a whole; none if there is no such row.
+std::optional<int64_t> null_row(const ArrowArray& array) {
+  const auto* const bits =
+      static_cast<const uint8_t*>(array.n_buffers > 0 ? array.buffers[0] : nullptr);
+  for (int64_t i = 0; bits != nullptr && array.null_count != 0 && i < array.length; ++i) {
+    if ((bits[i / 8] >> (i % 8) & 1) == 0) return i;
+  }
+  return std::nullopt;
+}
+
 Result<MemoryTable> table_of(const ArrowSchema& schema, const ArrowArray& array, dp_table& table) {
+  if (schema.release == nullptr || array.release == nullptr) {
+    return Error{ErrorCode::kBadData,
+                 "the Arrow structs have been released, or another call has taken them", "",
+                 "export the record batch anew"};
+  }
   if (std::string_view(schema.format) != "+s" || array.offset != 0) {
     return Error{ErrorCode::kBadData,
                  str("the Arrow array has the format `", printable(schema.format),
                      "`, but a table is a struct array that begins at row 0"),
                  "", "export a record batch"};
   }
+  if (const auto row = null_row(array)) {
+    return Error{ErrorCode::kBadData, str("row ", *row, " of the Arrow array is null as a whole"),
+                 "", "leave such rows out, or export a record batch, whose columns have the nulls"};
+  }
   MemoryTable memory{.rows = uint64_t(array.length)};
   for (int64_t i = 0; i < schema.n_children; ++i) {
+    if (array.children[i]->length < array.length) {
+      return Error{ErrorCode::kBadData,
+                   str("column ", i, " of the Arrow array has ", array.children[i]->length,
+                       " rows of ", array.length),
+                   "", "export a record batch, whose columns have the same length"};
+    }
     DP_TRY(MemoryColumn column, column_of(*schema.children[i], *array.children[i], table));
     memory.columns.push_back(std::move(column));
   }
@@ -144,7 +170,9 @@ int32_t dp_table_from_arrow(ArrowSchema* schema, ArrowArray* array, dp_table** t
   const ArrowArray array_copy = *array;
   schema->release = nullptr;
   array->release = nullptr;
-  auto made = downpour::capi::table_of(schema_copy, array_copy, *owner);
-  if (!made) return downpour::capi::fail(made.error());
-  return downpour::capi::share(*std::move(made), std::move(owner), table);
+  return downpour::capi::guarded([&]() -> int32_t {
+    auto made = downpour::capi::table_of(schema_copy, array_copy, *owner);
+    if (!made) return downpour::capi::fail(made.error());
+    return downpour::capi::share(*std::move(made), std::move(owner), table);
+  });
 }

@@ -7,6 +7,22 @@
 
 #include "tools/capi/downpour.h"
 
+// As the specification gives them (https://arrow.apache.org/docs/format/CDataInterface.html).
+struct ArrowSchema {
+  const char *format, *name, *metadata;
+  int64_t flags, n_children;
+  ArrowSchema **children, *dictionary;
+  void (*release)(ArrowSchema*);
+  void* private_data;
+};
+struct ArrowArray {
+  int64_t length, null_count, offset, n_buffers, n_children;
+  const void** buffers;
+  ArrowArray **children, *dictionary;
+  void (*release)(ArrowArray*);
+  void* private_data;
+};
+
 namespace {
 
 using Catch::Contains;
@@ -123,6 +139,57 @@ TEST_CASE("capi: errors say what is wrong with a column or a setting", "[capi]")
   CHECK_THAT(last_what(), Contains("epoch"));
   CHECK(dp_model_load("/no/such/folder", &model) == 66);
   CHECK(model == nullptr);
+}
+
+/// A record batch of one column of floats, whose structs count their releases.
+struct Batch {
+  std::vector<float> values = {1, 2, 3};
+  uint8_t valid = 0b101;
+  const void* column_buffers[2] = {nullptr, values.data()};
+  const void* batch_buffers[1] = {nullptr};
+  int released = 0;
+  ArrowSchema float_schema{.format = "f", .name = "x", .release = [](ArrowSchema*) {}};
+  ArrowSchema* schemas[1] = {&float_schema};
+  ArrowSchema schema{.format = "+s",
+                     .n_children = 1,
+                     .children = schemas,
+                     .release = [](ArrowSchema* s) { ++*static_cast<int*>(s->private_data); },
+                     .private_data = &released};
+  ArrowArray column{
+      .length = 3, .n_buffers = 2, .buffers = column_buffers, .release = [](ArrowArray*) {}};
+  ArrowArray* columns[1] = {&column};
+  ArrowArray array{.length = 3,
+                   .n_buffers = 1,
+                   .n_children = 1,
+                   .buffers = batch_buffers,
+                   .children = columns,
+                   .release = [](ArrowArray* a) { ++*static_cast<int*>(a->private_data); },
+                   .private_data = &released};
+};
+
+TEST_CASE("capi: takes a record batch, and says what is wrong with one", "[capi]") {
+  dp_table* table = nullptr;
+  Batch good;
+  REQUIRE(dp_table_from_arrow(&good.schema, &good.array, &table) == 0);
+  CHECK(dp_table_rows(table) == 3);
+  dp_table* again = nullptr;
+  CHECK(dp_table_from_arrow(&good.schema, &good.array, &again) == 65);
+  CHECK_THAT(last_what(), Contains("have been released"));
+  CHECK(good.released == 0);
+  dp_table_free(table);
+  CHECK(good.released == 2);
+
+  Batch null_row;
+  null_row.batch_buffers[0] = &null_row.valid;
+  null_row.array.null_count = -1;  // not counted
+  CHECK(dp_table_from_arrow(&null_row.schema, &null_row.array, &again) == 65);
+  CHECK_THAT(last_what(), Contains("row 1") && Contains("null as a whole"));
+  CHECK(null_row.released == 2);
+  Batch shorter;
+  shorter.column.length = 2;
+  CHECK(dp_table_from_arrow(&shorter.schema, &shorter.array, &again) == 65);
+  CHECK_THAT(last_what(), Contains("2 rows of 3"));
+  CHECK(again == nullptr);
 }
 
 }  // namespace
