@@ -75,6 +75,13 @@ bool has_ended(const Job& job, const checkpoint::Manifest& manifest) {
   std::vector<EpochAccount> epochs;
   std::vector<Evaluation> evaluations;
   from_records(manifest.epochs, job.model.outputs, epochs, evaluations);
+  const bool whole = manifest.sealed_epochs == epochs.size() && !epochs.empty();
+  if (whole && job.train.steps > 0) {
+    uint64_t batches = 0;
+    for (const EpochAccount& epoch : epochs) batches += epoch.counts.batches;
+    const uint64_t steps = job.train.replicas ? epochs.back().version : batches;
+    if (steps >= job.train.steps && !epochs.back().is_partial()) return true;
+  }
   return !evaluations.empty() && evaluations.back().epochs_trained == manifest.sealed_epochs &&
          stops_early(job, evaluations);
 }

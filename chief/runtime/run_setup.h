@@ -65,8 +65,8 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
 bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const Job* job,
                const std::string& run_dir);
 
-/// Returns true if the job that wrote the checkpoint has ended with it: every epoch is sealed, or
-/// the job stops early after the sealed ones.
+/// Returns true if the job that wrote the checkpoint has ended with it: every epoch is sealed,
+/// train.steps ended with the last sealed one, or the job stops early after it.
 bool has_ended(const Job& job, const checkpoint::Manifest& manifest);
 
 /// Returns the state for resuming `job` from that checkpoint of the run. If the job has other

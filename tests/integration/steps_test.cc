@@ -69,6 +69,18 @@ TEST_CASE("a job with train.steps ends inside an epoch, and continues in it with
   CHECK(rows_by_count(dir, {"rows.svm"}).rbegin()->first == (applied + kRows - 1) / kRows);
 }
 
+TEST_CASE("train.steps that end with an epoch leave no epoch open", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, "source = \"rows.svm\", shard_records = 64", "steps = 80");
+  const Json done = trained(dir);
+  REQUIRE(done["steps"] == 80);
+  REQUIRE(done["accounts"].back()["shards_left"] == 0);
+  // So keys that are frozen inside an epoch may change.
+  const Json more = trained(dir, {"--steps", "160", "--set", "train.batch_size=8"});
+  CHECK(more["steps"] >= 160);
+  CHECK(more["accounts"].size() == 3);
+}
+
 TEST_CASE("explain and inspect distinguish a partial epoch from a complete one", "[integration]") {
   const ScratchDir dir;
   make_job(dir, "source = \"rows.svm\", shard_records = 64", "steps = 12");
