@@ -177,6 +177,14 @@ Result<void> check_clashes(const Job& job, const Names& names) {
   return {};
 }
 
+/// Returns whether the layer, or one that it reads from, reads the field.
+bool reads(const ModelSpec& model, const std::string& layer, const std::string& field) {
+  std::set<std::string> read = {layer};
+  for (auto one = model.layers.rbegin(); one != model.layers.rend(); ++one)
+    if (read.contains(one->name)) read.insert(one->inputs.begin(), one->inputs.end());
+  return read.contains(field);
+}
+
 Result<void> check_output(const Job& job, const OutputSpec& output, const std::string& where,
                           const Names& names) {
   if (!can_be_named(output.name)) {
@@ -239,6 +247,15 @@ Result<void> check_output(const Job& job, const OutputSpec& output, const std::s
           "for a label that is a string, set classes = [\"...\", \"...\"] in its field, or "
           "positive = [\"...\"]");
     }
+  }
+  // An autoencoder predicts numbers that it reads.
+  if (!loss.is_regression() && reads(job.model, output.input, output.target)) {
+    return wrong(
+        str("output `", output.name, "` predicts `", output.target, "`, which its layers read"),
+        where + ".target",
+        str("remove `", output.target, "` from the inputs of the layers: a model that ",
+            "reads its target predicts nothing"),
+        "DP-2107");
   }
   const FieldSpec* const target = job.data.find_field(output.target);  // null with data.negatives
   const size_t classes = target == nullptr ? 0 : target->classes.size();
