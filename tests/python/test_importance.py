@@ -115,3 +115,15 @@ def test_structured_and_masked_arrays():
     assert model.importance({"x0": masked[:, 0], "x1": masked[:, 1]}, y) == wanted
     records = np.rec.fromarrays([x[:, 0], masked.filled(np.nan)[:, 1]], names=["x0", "x1"])
     assert model.importance(records, y) == wanted
+
+
+def test_a_column_that_only_the_filter_reads_has_no_importance(tmp_path):
+    frame, y = frame_of(3)
+    frame.assign(label=y, kept=1).to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "job.toml").write_text(
+        'data = { source = "data.csv", filter = "kept == 1", fields = { x = {}, noise = {}, label = {}, kept = {} } }\n'
+        'model = { preset = "logistic_regression", target = "label", inputs = ["x", "noise"] }\ntrain.epochs = 1\n'
+    )
+    run("train", tmp_path / "job.toml", "--quiet", "--set", f"run_dir={tmp_path / 'run'}")
+    found = json.loads(run("importance", tmp_path / "run", "--data", tmp_path / "data.csv", "--json"))
+    assert sorted(each["column"] for each in found["columns"]) == ["noise", "x"]

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -251,6 +252,14 @@ Result<ColumnImportance> importance_of(Trial& trial, const Columns& columns, siz
 
 /// Returns the places of the columns that the model reads.
 std::vector<size_t> read_columns(const Job& job, Columns& columns) {
+  std::set<std::string> read;
+  for (const LayerSpec& layer : job.model.layers)
+    read.insert(layer.inputs.begin(), layer.inputs.end());
+  for (const FieldSpec& field : job.data.fields) {
+    if (field.transform.empty() || !read.contains(field.name)) continue;
+    if (const auto* const cross = std::get_if<ops::Cross>(&field.transform.front()))
+      read.insert(cross->fields.begin(), cross->fields.end());
+  }
   std::vector<size_t> places;
   for (const FieldSpec& field : job.data.fields) {
     const bool is_role = std::ranges::any_of(job.model.outputs, [&](const OutputSpec& output) {
@@ -258,7 +267,7 @@ std::vector<size_t> read_columns(const Job& job, Columns& columns) {
     });
     const bool computed =
         !field.transform.empty() && std::holds_alternative<ops::Cross>(field.transform.front());
-    if (is_role || computed) continue;
+    if (is_role || computed || !read.contains(field.name)) continue;
     std::string name = field.source_name();
     if (job.data.format == DataFormat::kJsonl) name = name.substr(0, name.find('.'));
     const size_t place = columns.place(name);
