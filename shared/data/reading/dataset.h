@@ -65,8 +65,8 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 
-/// Stores in the parts of a weighted mix how many files each has, and their
-/// mean_record_bytes(). Errors: those of mean_record_bytes().
+/// Stores in the parts of a weighted mix how many files each has, and their mean_record_bytes().
+/// Errors: those of mean_record_bytes(); kConfig if a part has compressed and other files.
 Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Counts the records of every range that cut_shards() makes of the plan's files. For each range,
 /// appends to the records_before of the same file in `files` how many records of the data set

@@ -196,6 +196,18 @@ Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files
     SourcePart& part = data.source.parts[i];
     part.files = uint32_t(std::ranges::count(files, i, &plan::FileInfo::part));
     if (part.files == 0) continue;
+    const auto of_part = [&](bool cut) {
+      return std::ranges::find_if(files, [&](const plan::FileInfo& file) {
+        return file.part == i && file.is_cut() == cut;
+      });
+    };
+    if (const auto whole = of_part(false), cut = of_part(true);
+        whole != files.end() && cut != files.end()) {
+      return Error{ErrorCode::kConfig,
+                   str("a source of a mix has compressed files (", whole->path, ") and others (",
+                       cut->path, "), so the bytes of a record do not follow from its first file"),
+                   "data.source", "compress all its files or none", "DP-2106"};
+    }
     DP_TRY(part.record_bytes, mean_record_bytes(data, files, i));
   }
   return {};
