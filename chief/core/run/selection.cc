@@ -11,6 +11,15 @@
 #include "shared/optim/schedule.h"
 
 namespace downpour::chief {
+namespace {
+
+/// True if an output has records with weights above 0.
+bool has_weights(const Evaluation& evaluation) {
+  return std::ranges::any_of(evaluation.outputs,
+                             [](const OutputMetrics& output) { return output.sums.weight != 0; });
+}
+
+}  // namespace
 
 double evaluation_loss(const Job& job, const Evaluation& evaluation) {
   const std::vector<OutputSpec>& specs = job.model.outputs;
@@ -19,9 +28,9 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation) {
   double loss = 0;
   for (size_t o = 0; o < specs.size(); ++o) {
     const OutputSums& sums = evaluation.outputs[o].sums;
-    loss += double(specs[o].weight) * sums.loss / sums.weight;
+    if (sums.weight != 0) loss += double(specs[o].weight) * sums.loss / sums.weight;
   }
-  return loss;
+  return has_weights(evaluation) ? loss : std::numeric_limits<double>::quiet_NaN();
 }
 
 double evaluated_metric(const Evaluation& evaluation, size_t output, std::string_view name) {
@@ -126,9 +135,13 @@ Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations
     if (evaluation.epochs_trained > epochs) break;
     // An evaluation that leaves out all of its records says nothing.
     if (evaluation.counts.read > 0 && evaluation.counts.applied == 0) continue;
+    if (!evaluation.outputs.empty() && !has_weights(evaluation)) continue;
     if (&evaluation != &evaluations.front() && other_data(*(&evaluation - 1), evaluation))
       lowest = std::numeric_limits<double>::infinity();
     const double now = score(job, evaluation);
+    // Such as the precision before any record is predicted positive.
+    const bool undefined = std::isnan(now) && std::isfinite(evaluation_loss(job, evaluation));
+    if (undefined && !std::isfinite(lowest)) continue;
     if (std::isfinite(now) &&
         (!std::isfinite(lowest) || now < lowest - double(schedule->min_delta) * std::abs(lowest))) {
       lowest = now;

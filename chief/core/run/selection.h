@@ -12,7 +12,7 @@
 namespace downpour::chief {
 
 /// Returns the mean loss over the records, summed over the outputs with the job's output weights.
-/// NaN if an output has no evaluated record.
+/// Leaves out outputs without an evaluated record whose weight is above 0. NaN if all are left out.
 double evaluation_loss(const Job& job, const Evaluation& evaluation);
 
 /// Returns a metric of an output; NaN if the evaluation's sums do not define it. A metric that

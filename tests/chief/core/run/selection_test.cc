@@ -68,6 +68,10 @@ TEST_CASE("the losses of several outputs add up with their weights", "[chief][co
   CHECK(evaluation_loss(job, evaluations[0]) == Approx(3.1));
   CHECK(evaluation_loss(job, evaluations[1]) == Approx(2.4));
   CHECK(best_epochs(job, evaluations) == 2);
+  evaluations[0].outputs[1].sums = {};  // no record has a weight
+  CHECK(evaluation_loss(job, evaluations[0]) == Approx(0.1));
+  evaluations[0].outputs[0].sums = {};
+  CHECK(std::isnan(evaluation_loss(job, evaluations[0])));
 }
 
 TEST_CASE("a metric of a histogram decides, also after the histogram is gone", "[chief][core]") {
@@ -131,6 +135,27 @@ Job job_with_plateau(uint32_t early_stop_patience) {
                             .min_delta = 0.1F,
                             .min = 0.25F};
   return job;
+}
+
+TEST_CASE("a plateau waits for the first evaluation whose metric has a value", "[chief][core]") {
+  Job job = job_with_plateau(0);
+  job.model.outputs[0].loss = "logistic";
+  job.eval.early_stop.metric = "precision";
+  std::vector<Evaluation> evaluations = evaluations_of({0.5, 0.4, 0.3, 0.2, 0.1, 0.1});
+  const double values[] = {NAN, NAN, NAN, 0.5, NAN, 0.4};
+  for (size_t i = 0; i < 6; ++i) {
+    evaluations[i].rankings.assign(1, {});
+    evaluations[i].rankings[0].precision = values[i];
+  }
+  CHECK(plateau_after(job, evaluations, 3).waited == 0);
+  CHECK(plateau_after(job, evaluations, 4).reductions == 0);
+  CHECK(plateau_after(job, evaluations, 6).reductions == 1);  // it has not improved since
+  // A loss that is not a number counts from the beginning: the rate is too high.
+  job.eval.early_stop.metric = "loss";
+  CHECK(plateau_after(job, evaluations_of({NAN, NAN}), 2).reductions == 1);
+  std::vector<Evaluation> unweighted = evaluations_of({0.5, 0.4, 0.3});
+  for (Evaluation& evaluation : unweighted) evaluation.outputs[0].sums = {};
+  CHECK(plateau_after(job, unweighted, 3).reductions == 0);
 }
 
 TEST_CASE("a plateau reduces the rate after `patience` evaluations without improvement",
