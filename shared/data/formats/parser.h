@@ -41,6 +41,10 @@ class RecordParser {
   /// parsed record to `hashes`.
   virtual size_t parse_run(std::span<const QueuedRecord> run, Columns& columns, uint64_t& hashes);
 
+  /// Returns true if parse_run() finds records by their offsets alone, and so also takes records of
+  /// several ranges of one file.
+  virtual bool finds_by_offset() const { return false; }
+
   /// Applies the ops that need all values of a record: list ops, random ops and crosses
   /// (RecordStage). Must be called after parse() has returned true. Returns false if the record is
   /// bad.

@@ -158,7 +158,7 @@ Result<void> BatchReader::fill(Batch& batch) {
     DP_TRY(const bool more, next_run(batch, room - batch.records));
     if (!more) break;
     size_t taken = 0;
-    if (flow_.is_single() && !flow_.parser().finishes() && watched_ == UINT64_MAX) {
+    if (flow_.takes_runs() && !flow_.parser().finishes() && watched_ == UINT64_MAX) {
       columns.record = batch.records;
       taken = flow_.parser().parse_run(run_, columns, batch.records_hash);
       batch.records += uint32_t(taken);

@@ -68,8 +68,14 @@ class RecordFlow {
   /// Appends the records [begin, end) of the flow window to `to`.
   void append(size_t begin, size_t end, std::vector<QueuedRecord>& to) const;
   bool shuffles() const { return shuffle_; }
-  /// Returns true if all records are of one range.
-  bool is_single() const { return ranges_.size() == 1; }
+  /// Returns true if parse_run() of parser() takes the records of all ranges.
+  bool takes_runs() const {
+    const auto of_one_file = [&](const Range& range) {
+      return range.open.range.file == ranges_[0].open.range.file;
+    };
+    return ranges_.size() == 1 || (ranges_[0].open.parser->finds_by_offset() &&
+                                   std::all_of(ranges_.begin(), ranges_.end(), of_one_file));
+  }
   /// Returns true if a cache supplies the records of all ranges, so that no file is read.
   bool is_kept() const {
     return std::all_of(ranges_.begin(), ranges_.end(),

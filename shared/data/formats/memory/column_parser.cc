@@ -273,6 +273,7 @@ class ColumnParser final : public RecordParser {
     return count;
   }
 
+  bool finds_by_offset() const override { return true; }
   void prefetch(const char*, size_t) const override {}
   /// The rows of a table do not change, so the number of a row identifies it.
   uint64_t hash(const char* begin, const char*) const override {

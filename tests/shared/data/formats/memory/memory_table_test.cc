@@ -282,6 +282,44 @@ TEST_CASE("memory: pairs give keys with values", "[data]") {
   }
 }
 
+TEST_CASE("memory: ranges that are read together give the records of each", "[data]") {
+  std::vector<float> x(1000), bad;
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(i);
+  bad = x;
+  bad[700] = kNan;
+  for (const auto& [values, skipped] : {std::pair(x, 0U), {bad, 1U}}) {
+    const SharedTable table(
+        std::make_shared<MemoryTable>(MemoryTable{1000, {numbers("x", {'f', 4}, values)}}));
+    auto plan = table_plan(table, {{.name = "x"}});
+    plan->layout.floats = {{"x", 1}};
+    plan->data.shuffle = "shard";
+    plan->data.bad_records = BadRecords::kSkip;
+    plan->batch_size = 64;
+    const auto read = [&](const std::vector<plan::ShardRange>& ranges, uint64_t& hash) {
+      const auto reader = open_shard(plan, Split::kAll, {}, ranges, 0);
+      REQUIRE(reader);
+      std::vector<float> all;
+      Batch batch;
+      while ((*reader)->next(batch).value()) {
+        all.insert(all.end(), batch.floats[0].values.begin(), batch.floats[0].values.end());
+        hash += batch.records_hash;
+      }
+      return all;
+    };
+    const uint64_t bytes = plan->files[0].bytes;
+    uint64_t together_hash = 0, one_by_one_hash = 0;
+    std::vector<float> together =
+        read({{.begin = 0, .end = bytes / 4}, {.begin = bytes / 4, .end = bytes}}, together_hash);
+    std::vector<float> one_by_one = read({{.begin = 0, .end = bytes}}, one_by_one_hash);
+    CHECK(together != one_by_one);  // another order
+    std::ranges::sort(together);
+    std::ranges::sort(one_by_one);
+    CHECK(together == one_by_one);
+    CHECK(together.size() == 1000 - skipped);
+    CHECK(together_hash == one_by_one_hash);
+  }
+}
+
 TEST_CASE("memory: finds fields and the target", "[data]") {
   std::vector<double> ages, labels;
   std::vector<int32_t> codes;
