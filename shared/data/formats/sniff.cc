@@ -48,6 +48,10 @@ Error unknown_format(FileSample& file) {
   const std::string known =
       "supported formats are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and "
       "mnist (idx), each also compressed (gzip, zstd)";
+  if (file.text().starts_with("\xff\xfe") || file.text().starts_with("\xfe\xff")) {
+    return Error{ErrorCode::kBadData, str("is text in UTF-16: ", file.path()), file.path(),
+                 "convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW"};
+  }
   if (file.lines().empty()) {
     return Error{ErrorCode::kBadData,
                  str("is neither text nor a supported binary format: ", file.path()), file.path(),

@@ -27,45 +27,54 @@ struct Contents {
   double largest_value = 0;  // absolute
 };
 
-/// Returns true if the lines are libsvm, "label index:value ...", or with `ffm` libffm,
-/// "label field:index:value ...".
-bool looks_like_libsvm(const std::vector<std::string_view>& lines, bool ffm, Contents& found) {
-  found = {};
-  for (std::string_view line : lines) {
-    line = trimmed(line.substr(0, line.find('#')));
-    if (line.empty()) continue;
-    size_t at = std::min(line.find_first_of(" \t"), line.size());
-    double label = 0;
-    if (!number_of(line.substr(0, at), label)) return false;
-    if (found.labels.size() <= kClassesMax) found.labels.insert(label);
-    double squares = 0, fourth_powers = 0;
-    while ((at = line.find_first_not_of(" \t", at)) != std::string_view::npos) {
-      const size_t end = std::min(line.find_first_of(" \t", at), line.size());
-      std::string_view token = line.substr(at, end - at);
-      if (ffm) {
-        const size_t first = token.find(':');
-        double group = 0;
-        if (first == std::string_view::npos || !number_of(token.substr(0, first), group))
-          return false;
-        token.remove_prefix(first + 1);
-      }
-      const size_t colon = token.find(':');
-      double value = 0;
-      uint64_t index = 0;
-      at = end;
-      if (token.substr(0, 4) == "qid:") continue;  // the reader reports it as an error
-      const std::string number(token.substr(0, colon));
-      const char* const stop = parse_uint(number.c_str(), index);
-      if (colon == std::string_view::npos || stop != number.c_str() + number.size() ||
-          !number_of(token.substr(colon + 1), value))
+/// Adds what a line contains, if it is libsvm, "label index:value ...", or with `ffm` libffm,
+/// "label field:index:value ...". Returns false if it is neither.
+bool add_line(std::string_view line, bool ffm, Contents& found) {
+  line = trimmed(line.substr(0, line.find('#')));
+  if (line.empty()) return true;
+  size_t at = std::min(line.find_first_of(" \t"), line.size());
+  double label = 0;
+  if (!number_of(line.substr(0, at), label)) return false;
+  double squares = 0, fourth_powers = 0;
+  while ((at = line.find_first_not_of(" \t", at)) != std::string_view::npos) {
+    const size_t end = std::min(line.find_first_of(" \t", at), line.size());
+    std::string_view token = line.substr(at, end - at);
+    if (ffm) {
+      const size_t first = token.find(':');
+      double group = 0;
+      if (first == std::string_view::npos || !number_of(token.substr(0, first), group))
         return false;
-      found.features.insert(index);
-      ++found.values;
-      squares += value * value;
-      fourth_powers += value * value * value * value;
-      found.largest_value = std::max(found.largest_value, std::fabs(value));
+      token.remove_prefix(first + 1);
     }
-    found.products += (squares * squares - fourth_powers) / 2;
+    const size_t colon = token.find(':');
+    double value = 0;
+    uint64_t index = 0;
+    at = end;
+    if (token.substr(0, 4) == "qid:") continue;  // the reader reports it as an error
+    const std::string number(token.substr(0, colon));
+    const char* const stop = parse_uint(number.c_str(), index);
+    if (colon == std::string_view::npos || stop != number.c_str() + number.size() ||
+        !number_of(token.substr(colon + 1), value))
+      return false;
+    found.features.insert(index);
+    ++found.values;
+    squares += value * value;
+    fourth_powers += value * value * value * value;
+    found.largest_value = std::max(found.largest_value, std::fabs(value));
+  }
+  if (found.labels.size() <= kClassesMax) found.labels.insert(label);
+  found.products += (squares * squares - fourth_powers) / 2;
+  return true;
+}
+
+/// Returns true if nearly all lines are libsvm or libffm. The reader reports the others.
+bool looks_like_libsvm(const std::vector<std::string_view>& lines, bool ffm, Contents& found) {
+  constexpr size_t kOddLines = 10;  // at most one of so many
+  found = {};
+  size_t odd = 0;
+  for (const std::string_view line : lines) {
+    if (add_line(line, ffm, found)) continue;
+    if (++odd * kOddLines > lines.size()) return false;
   }
   return found.values > 0;
 }

@@ -193,13 +193,18 @@ Cells find_cells(FileSample& file, std::string_view candidates) {
   return out;
 }
 
+/// Returns whether the line is not a row but names the delimiter for spreadsheets: `sep=;`.
+bool names_delimiter(std::string_view line) {
+  return line.starts_with("sep=") && trimmed(line).size() == 5;
+}
+
 /// Returns how many lines of the file, such as comments, `sep=;` or blank lines, stand before the
 /// first row with the usual number of cells.
 uint32_t lines_before(FileSample& file, const Cells& cells) {
   const bool quotes = traits_of(cells.format).quotes;
   for (const std::string_view& line : cells.lines) {
     const Rows row = split_all({line}, cells.delimiter, quotes, 1);
-    if (row.empty() || row[0].size() != cells.width) continue;
+    if (row.empty() || row[0].size() != cells.width || names_delimiter(line)) continue;
     return uint32_t(std::count(file.text().data(), line.data(), '\n'));
   }
   return file.declared().skip_lines;
@@ -359,7 +364,13 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
                   .quoted_newlines = cells.breaks};
   if (cells.delimiter != traits_of(facts.format).delimiter)
     facts.delimiter = std::string(1, cells.delimiter);
+  const std::string_view first = cells.lines.front();
+  if (cells.lines.size() == 1 && std::ranges::count(first, '\r') > 1) {
+    return Error{ErrorCode::kBadData, "the lines end with CR, as on old Macintosh computers",
+                 file.path(), "convert the file: tr '\\r' '\\n' < OLD > NEW"};
+  }
   Rows rows = split_all(cells.lines, cells.delimiter, traits_of(facts.format).quotes, kSampleLines);
+  if (names_delimiter(first)) rows.erase(rows.begin());
   std::erase_if(rows, [&](const auto& row) { return row.size() != width; });
   if (cells.delimiter == '\t' && file.declared().columns.empty() && looks_like_criteo(rows))
     return criteo_facts(rows, file.roles());
@@ -384,7 +395,7 @@ Result<FileFacts> table_facts(const Cells& cells, FileSample& file) {
   if (!declared.empty() && !file.declared().header)
     DP_TRY_VOID(check_declared(file, rows[0], facts.header));
   const Records records = Records(rows).subspan(facts.header ? 1 : 0);
-  if (numbers || texts) facts.skip_lines = lines_before(file, cells);
+  if (numbers || texts || names_delimiter(first)) facts.skip_lines = lines_before(file, cells);
   if (!facts.header) {
     for (size_t i = 0; i < width; ++i) columns[i] = look_at(records, i, missing);
   }

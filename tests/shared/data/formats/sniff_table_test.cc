@@ -279,5 +279,39 @@ TEST_CASE("sniff: numbers that 32-bit floats can't tell apart are reported", "[d
   CHECK(warnings_of_target(540).empty());
 }
 
+TEST_CASE("the line sep=; of a spreadsheet is no record", "[data]") {
+  const ScratchDir dir;
+  std::string rows;
+  for (int i = 0; i < 100; ++i) rows += str(i % 2, ";", i, "\n");
+  for (const char* header : {"", "y;a\n"}) {
+    const FileFacts facts = sniff(dir.write("s.csv", str("sep=;\n", header, rows))).value();
+    CHECK(facts.delimiter == ";");
+    CHECK(facts.skip_lines == 1);
+    CHECK(facts.header == (*header != '\0'));
+    CHECK(facts.target == (facts.header ? "y" : "label"));
+    CHECK(facts.classes == 2);
+  }
+}
+
+TEST_CASE("files with other line ends or in UTF-16 name the command that converts them", "[data]") {
+  const ScratchDir dir;
+  std::string rows = "y,a\r";
+  for (int i = 0; i < 100; ++i) rows += str(i % 2, ",", i, "\r");
+  CHECK_THAT(sniff(dir.write("cr.csv", rows)).error().hint, Contains("tr '\\r' '\\n'"));
+  const auto wide = sniff(dir.write("w.csv", std::string("\xff\xfey\0,\0a\0\n\0", 10)));
+  CHECK_THAT(wide.error().what, Contains("UTF-16"));
+  CHECK_THAT(wide.error().hint, Contains("iconv"));
+}
+
+TEST_CASE("one bad line does not hide the format of libsvm lines", "[data]") {
+  const ScratchDir dir;
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += i == 1 ? "0 3:x\n" : str(i % 2, " ", i + 1, ":0.5\n");
+  const FileFacts facts = sniff(dir.write("l.txt", lines)).value();
+  CHECK(facts.format == DataFormat::kLibsvm);
+  CHECK(facts.classes == 2);
+  CHECK_FALSE(sniff(dir.write("o.txt", "1 2:0.5\n0 3:x\n0 4:y\n")));
+}
+
 }  // namespace
 }  // namespace downpour::data
