@@ -50,8 +50,11 @@ Result<StepStage::Added> Commits::stage(PeerKey from, RequestId request, const w
   const uint32_t number = config_.steps->number_of(push);
   const StagedReplica* const there = stage_.find(number);
   const bool replaces = there != nullptr && push.batch < there->batch;
-  if (replaces && std::ranges::count(added_, number, &wire::StepPart::replica) > 0)
+  if (replaces && std::ranges::count(added_, number, &wire::StepPart::replica) > 0) {
     ask_for_all(turn);
+  } else if (replaces) {
+    leave_out(*there, turn);
+  }
   const bool had_all = stage_.has(number, push.batch, partitions_.stepped());
   const bool early = config_.steps->backups == 0 && !is_next_to_add(number, push.batch);
   const StepStage::Added added =
@@ -75,7 +78,10 @@ void Commits::on_shard_end(Turn& turn) {
 }
 
 void Commits::report(Turn& turn) const {
-  if (stage_.empty()) return;
+  if (!stage_.empty()) report_stage(turn);
+}
+
+void Commits::report_stage(Turn& turn) const {
   wire::Staged staged{.step = partitions_.next_step(),
                       .parts = stage_.complete(partitions_.stepped()),
                       .expects = expect_.version};
@@ -113,8 +119,14 @@ void Commits::on_markers(Turn& turn) {
   };
   const bool stays = std::ranges::all_of(
       added_, [&](const wire::StepPart& part) { return agrees(*stage_.find(part.replica)); });
-  if (!stays) return ask_for_all(turn);
-  stage_.keep(agrees);
+  if (stage_.empty()) return;
+  if (stays) {
+    stage_.keep(agrees);
+  } else {
+    ask_for_all(turn);
+  }
+  // The chief must not commit what it knows from before.
+  report_stage(turn);
 }
 
 void Commits::on_commit(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn) {
@@ -244,16 +256,20 @@ void Commits::apply(const wire::Commit& commit, Turn& turn) {
   // A part that is staged and not committed was computed for the step that is over.
   for (const wire::StepPart& part : commit.parts) stage_.erase(part.replica);
   stage_.keep([&](const StagedReplica& staged) {
-    if (staged.quarantined) return true;
-    defended(Defence::kPsStepLeftOut);
-    for (const StagedReplica::Waiting& waiting : staged.waiting) {
-      answer(waiting.from, waiting.request, staged.batch, waiting.covered,
-             wire::PartStatus::kOtherStep, turn);
-    }
-    return false;
+    if (!staged.quarantined) leave_out(staged, turn);
+    return staged.quarantined;
   });
   last_ = commit;
   expected_ = commit.parts.size() - std::min<size_t>(commit.parts.size(), config_.steps->backups);
+}
+
+/// Answers the pushes of a batch that the next step will not have as it is staged.
+void Commits::leave_out(const StagedReplica& staged, Turn& turn) const {
+  defended(Defence::kPsStepLeftOut);
+  for (const StagedReplica::Waiting& waiting : staged.waiting) {
+    answer(waiting.from, waiting.request, staged.batch, waiting.covered,
+           wire::PartStatus::kOtherStep, turn);
+  }
 }
 
 /// Answers a push with the same status for all of these parts.

@@ -93,6 +93,8 @@ class Commits {
   bool finish_sum(const wire::Commit& commit, Turn& turn);
   void measure(const wire::Envelope& envelope, const wire::Commit& commit, Turn& turn);
   void apply(const wire::Commit& commit, Turn& turn);
+  void report_stage(Turn& turn) const;
+  void leave_out(const StagedReplica& staged, Turn& turn) const;
   void answer(PeerKey to, RequestId request, BatchId batch, const Bits& parts,
               wire::PartStatus status, Turn& turn) const;
   void ask_again(const RefusedPush& push, Turn& turn) const;

@@ -130,6 +130,7 @@ class Steps {
   void give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx);
   void read_again(Leases::Shard& shard, uint32_t first_batch, WorkerEffects& fx);
   bool handle_gap(Slot& slot, uint32_t watermark, WorkerEffects& fx);
+  void drop_pulls_ahead(const Slot& slot);
   void slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx);
 
   // Delay before a refused request is repeated.

@@ -296,8 +296,11 @@ void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
     shard->next_push = std::max(shard->next_push, shard->floor);
   }
   ++shard->done;
+  // A batch before a quarantined one may have been pushed again after it.
+  shard->next_push = std::max(shard->next_push, shard->done);
   session_.count_records(slot->batch->batch.records);
   if (!slot->quarantined()) policy_.count_batch();
+  if (slot->all_already_applied) drop_pulls_ahead(*slot);
   erase_slot(slot_id);
   if (policy_.is_bounded()) session_.report(policy_.report(now_ns), fx);
   if (jumps) push_ready(now_ns, *shard, fx);
@@ -305,6 +308,18 @@ void Steps::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
   if (now_ns - shard->progress_at_ns >= session_.welcome().heartbeat_ns / 4)
     leases_.report_progress(now_ns, *shard, false, fx);
   finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
+}
+
+/// Drops what was pulled for the step after that of this batch: the batch was in an earlier step.
+void Steps::drop_pulls_ahead(const Slot& slot) {
+  for (const std::unique_ptr<Slot>& other : slots_) {
+    if (other->state != Slot::State::kHeld || other->awaited_step == 0 ||
+        other->lease.replica != slot.lease.replica)
+      continue;
+    forget_requests(*other);
+    other->pulls.clear();
+    other->awaited_step = 0;
+  }
 }
 
 void Steps::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {

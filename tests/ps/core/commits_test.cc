@@ -208,6 +208,9 @@ TEST_CASE("a batch of an earlier shard replaces one of a later shard", "[ps][cor
   later.batch.shard = 5;
   ps.step(9, later, keys_of({3}), rows_of(1, 1.0F));
   ps.stage(0, 0, 1, {3}, 10.0F);
+  REQUIRE(ps.push_replies().size() == 1);  // so that the worker holds it until its turn
+  CHECK(ps.push_replies()[0].batch == later.batch);
+  CHECK(ps.push_replies()[0].others[0].status == wire::PartStatus::kOtherStep);
   const auto refused =
       std::get<wire::PushReply>(ps.step(9, later, keys_of({3}), rows_of(1, 1.0F)).body);
   CHECK(refused.others[0].status == wire::PartStatus::kOtherStep);
@@ -278,6 +281,9 @@ TEST_CASE("a new quarantine marker drops the staged batch, and the batch counts 
   ps.stage(0, 0, 1, {3}, 1.0F);
   ps.step(kChiefPeer, wire::StatusRequest{.round = 1, .shards = 1, .markers = {{{0, 0, 0}}}});
   CHECK(ps.core.step_stage().empty());
+  // The chief learns first that the batch is not staged any more.
+  REQUIRE(ps.effects.sends.size() == 2);
+  CHECK(std::get<wire::Staged>(ps.effects.sends[0].message.body).parts.empty());
   wire::Push without{.worker = Incarnation{9}, .batch = {0, 0, 0}, .covered = ps.all};
   without.quarantined = true;
   without.batches_quarantined = 1;

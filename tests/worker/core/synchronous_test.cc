@@ -31,8 +31,9 @@ std::vector<WorkerEffects::Send> push_at(Harness& h, uint32_t n, uint64_t versio
 }
 
 struct SyncHarness : Harness {
-  explicit SyncHarness(uint32_t replica) {
+  explicit SyncHarness(uint32_t replica, std::vector<uint32_t> quarantined = {}) {
     lease.replica = replica;
+    lease.quarantined_batches = std::move(quarantined);
     replicas = 2;
     begin();
   }
@@ -98,6 +99,18 @@ TEST_CASE("a pull that was sent ahead and is lost is repeated after the step", "
   for (const auto& pull : again) CHECK(step_in(pull) == 0);
 }
 
+TEST_CASE("a pull ahead for a step that the batch before is not in is repeated at once",
+          "[worker]") {
+  SyncHarness h(0);
+  const auto pushes = push_at(h, 0, 6);
+  CHECK(take(h, 1, {1, 2}).size() == 2);
+  // The batch was applied under an earlier lease, so that step 7 waits for this batch.
+  for (const auto& push : pushes) h.answer_all(push, wire::PartStatus::kAlreadyApplied, 1);
+  const auto again = h.sends_of<wire::Pull>();
+  REQUIRE(again.size() == 2);
+  for (const auto& pull : again) CHECK(step_in(pull) == 0);
+}
+
 /// Lets the pause pass after which values are pulled again, and answers with those of `step`.
 void pull_again(SyncHarness& h, uint64_t step) {
   h.tick(kSecond / 10);
@@ -129,6 +142,26 @@ TEST_CASE("a part for another step is computed from new values", "[worker]") {
   h.compute(task.slot, task.batch->plan);
   REQUIRE(h.sends_of<wire::Push>().size() == 2);
   CHECK(push_in(h.sends_of<wire::Push>()[0]).step == 10);
+}
+
+TEST_CASE("the batch after a quarantined one is pushed, though the one before was pushed twice",
+          "[worker]") {
+  SyncHarness h(0, {1});
+  const auto pushes = push_at(h, 0, 6);
+  auto empty = h.batch(1, {});
+  empty->batch.quarantined = true;
+  empty->batch.records = 0;
+  h.fx.clear();
+  h.core.on_batch(h.now_ns, empty, h.fx);
+  const auto markers = h.sends_of<wire::Push>();
+  REQUIRE(markers.size() == 2);
+  h.answer_all(pushes[0], wire::PartStatus::kOtherStep, 0);
+  pull_again(h, 7);
+  REQUIRE(h.fx.computes.size() == 1);
+  h.compute(h.fx.computes[0].slot, h.fx.computes[0].batch->plan);
+  for (const auto& push : h.sends_of<wire::Push>()) h.applied(push);
+  for (const auto& marker : markers) h.applied(marker);
+  CHECK(push_at(h, 2, 8).size() == 2);
 }
 
 TEST_CASE("a push for which a ps has room now is sent again at once, and alone", "[worker]") {
