@@ -1,8 +1,10 @@
 #include "shared/job/resume.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
+#include "shared/base/object_scheme.h"
 #include "shared/base/str.h"
 #include "shared/job/job_tree.h"
 
@@ -104,6 +106,16 @@ bool counts_steps(const Job& job) {
          });
 }
 
+/// Returns the training source with absolute paths.
+SourceSpec resolved(const Job& job) {
+  SourceSpec source = job.data.source;
+  for (std::string& path : source.paths) {
+    if (!is_object_path(path))
+      path = (std::filesystem::path(job.base_dir) / path).lexically_normal().string();
+  }
+  return source;
+}
+
 using Flat = std::vector<std::pair<std::string, std::string>>;
 
 Flat flatten(const Job& job) {
@@ -141,8 +153,10 @@ std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& no
   const ModeTraits &old_mode = traits_of(saved.train.mode), &new_mode = traits_of(now.train.mode);
   const bool other_state =
       old_mode.has_rounds != new_mode.has_rounds || old_mode.has_groups != new_mode.has_groups;
+  const bool same_source = resolved(saved) == resolved(now);
   const auto consider = [&](const std::string& key, const std::string& before,
                             const std::string& after) {
+    if (key == "data.source" && same_source) return;
     // Earlier local rounds would count for the schedules as rounds of the new length.
     const bool recounts = key == "train.sync_every" && !other_state && counts_steps(now);
     const Frozen kind = (key == "train.mode" && other_state) || recounts

@@ -62,6 +62,15 @@ TEST_CASE("keys that are frozen within an epoch may change between epochs", "[jo
   CHECK(frozen_keys(change, false).empty());
 }
 
+TEST_CASE("a source may be named by another path of the same file", "[job][resume]") {
+  const auto change = [](Job& job) { job.data.source.paths = {job.base_dir + "/d"}; };
+  CHECK(frozen_keys(change, true).empty());
+  const auto moved = [](Job& job) { job.base_dir = "/elsewhere"; };
+  CHECK(frozen_keys(moved, true).empty());
+  const auto other = [](Job& job) { job.data.source.paths = {"/elsewhere/d"}; };
+  CHECK(frozen_keys(other, true) == Keys{"data.source"});
+}
+
 TEST_CASE("seed, partitions, model and optimizer types are frozen for the run", "[job][resume]") {
   const auto change = [](Job& job) {
     job.seed = 2;
