@@ -217,6 +217,37 @@ void drop_conflicts(std::span<const Override> overrides, const ModelSpec& given,
     return override.key.starts_with("optimizer.schedule");
   });
   if (no_evaluations || other_schedule) chosen.optimizer.schedule = {};
+  if (sets("eval.source", is_given)) chosen.eval.holdout = 0;
+}
+
+/// With a learning rate and nothing else of the optimizer among the overrides, writes down the
+/// optimizers that the preset chooses, their rates multiplied by the same factor. Otherwise the
+/// rate would replace them all by the default optimizer.
+void scale_rates(std::span<const Override> overrides, const std::string& here, Job& chosen) {
+  std::vector<Override> others;
+  double rate = 0;
+  for (const Override& override : overrides) {
+    const bool kept = override.key.starts_with("optimizer.schedule") ||
+                      override.key.starts_with("optimizer.clip") || override.key == "optimizer.ema";
+    if (override.key == "optimizer.learning_rate") {
+      rate = std::strtod(override.value.c_str(), nullptr);
+    } else if (override.key.starts_with("optimizer") && !kept) {
+      return;
+    } else {
+      others.push_back(override);
+    }
+  }
+  if (!(rate > 0) || !chosen.model.options.own_optimizer) return;
+  const auto loaded = load_job(JobSource{here + "/job.toml", job_to_toml(chosen)}, others, {});
+  if (!loaded || !loaded->job.model.options.own_optimizer) return;  // an error is reported later
+  Job complete = loaded->job;
+  if (!complete_job(complete)) return;
+  const auto factor = float(rate) / complete.optimizer.learning_rate;
+  for (OptimizerRule& rule : complete.optimizer_rules) rule.optimizer.learning_rate *= factor;
+  chosen.optimizer = complete.optimizer;
+  chosen.optimizer_rules = complete.optimizer_rules;
+  chosen.train.reduction = complete.train.reduction;
+  chosen.model.options.own_optimizer = chosen.model.options.own_reduction = false;
 }
 
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
@@ -461,6 +492,7 @@ Result<ChosenJob> choose_job(std::span<const std::string> paths,
   if (loss.empty() && shares) facts.classes = 2;
   ChosenJob chosen{job_for_file(facts, here), std::move(facts.reason), std::move(facts.warnings)};
   drop_conflicts(overrides, model, chosen.job);
+  scale_rates(overrides, here, chosen.job);
   return chosen;
 }
 

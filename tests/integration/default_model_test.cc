@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -142,6 +143,35 @@ TEST_CASE("an override of one option keeps the rest of the chosen optimizer", "[
   CHECK(same.find("learning_rate = 0.05") != std::string::npos);
   CHECK(same.find("variables = \"linear/*\"") != std::string::npos);
   CHECK(dry_run("model.preset=deepfm").find("linear/*") == std::string::npos);
+  // The rates that a preset chooses by itself keep their ratios.
+  write_houses(dir / "houses.csv", 1, false);
+  const auto rates = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> arguments = {"train", dir / "houses.csv", "--dry-run"};
+    arguments.insert(arguments.end(), settings.begin(), settings.end());
+    std::istringstream lines(Program("downpour", arguments, dir.path()).wait(60).out);
+    std::vector<double> found;
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("learning_rate = ")) found.push_back(std::stod(line.substr(16)));
+    return found;
+  };
+  const std::vector<double> chosen = rates({});
+  const std::vector<double> tenth =
+      rates({"--set", "optimizer.learning_rate=" + std::to_string(chosen.at(0) / 10)});
+  REQUIRE(chosen.size() > 1);
+  REQUIRE(tenth.size() == chosen.size());
+  for (size_t i = 0; i < chosen.size(); ++i) CHECK(tenth[i] == Approx(chosen[i] / 10));
+}
+
+TEST_CASE("evaluation data take the place of the held-out records", "[integration]") {
+  const ScratchDir dir;
+  write_houses(dir / "houses.csv", 1, false);
+  write_houses(dir / "test.csv", 2, false);
+  const Ended trained =
+      succeed(dir, {"train", dir / "houses.csv", "--set", "eval.source=" + (dir / "test.csv"),
+                    "--epochs", "1", "--quiet", "--log-format", "json"});
+  const Json summary = Json::parse(trained.out);
+  CHECK(summary["accounts"][0]["filtered"] == 0);
+  CHECK(summary["evaluations"].size() == 1);
 }
 
 TEST_CASE("a preset given by its name keeps the task that the data show", "[integration]") {
