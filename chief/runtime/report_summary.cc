@@ -217,7 +217,8 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
     const double loss = compute_metric(name, kept->outputs[0]).value;
     const std::string text = str("a linear model has ", name, " ", number(linear->loss), " after ",
                                  linear->epochs, linear->epochs == 1 ? " epoch" : " epochs");
-    if (linear->loss < loss)
+    const bool useful = !(linear->loss >= shown_constant(job, 0, *kept));  // or there is none
+    if (linear->loss < loss && useful)
       page.row(
           str("warning: ", text, ", which is better: use it, --set model.preset=",
               job.model.outputs[0].loss == "squared" ? "linear_regression" : "logistic_regression"),

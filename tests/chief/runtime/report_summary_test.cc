@@ -168,6 +168,9 @@ TEST_CASE("the summary compares the model with a linear one", "[chief][report]")
       summary(trained(), {}, LinearBaseline{0.45, 1}),
       Contains("\nwarning: a linear model has logloss 0.4500 after 1 epoch, which is better: "
                "use it, --set model.preset=logistic_regression\n"));
+  // It is better than the model, but not than a constant.
+  CHECK_THAT(summary(trained(90), {}, LinearBaseline{0.9, 1}),
+             Contains("\n        a linear model has logloss 0.9000 after 1 epoch\n"));
 }
 
 TEST_CASE("the summary fits the terminal, with colors only on request", "[chief][report]") {
