@@ -89,6 +89,8 @@ def train(
             return 1
         try:
             progress = json.loads(text)
+            if progress["epochs"] == 0:  # the training has not begun
+                return 0
             return int(any([bool(callback(progress)) for callback in callbacks]))
         except BaseException as error:  # raised again below
             raised.append(error)
