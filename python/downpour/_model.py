@@ -45,7 +45,7 @@ class Model:
         epochs: passes over the data. None: 5 to 20, the fewer the more rows, in which the learning rate falls to 0; with
             data for validation at most 40, and training usually stops before.
         batch_size: records of a step.
-        learning_rate: of all optimizers. None: the preset's.
+        learning_rate: of the first optimizer; those of the others change by the same factor. None: the preset's.
         validation_fraction: share of the records that is held out to find the best epoch and to stop early; 0, or less than
             10 records: none.
         seed: of weights, shuffling and dropout.
@@ -279,6 +279,13 @@ class Model:
             task = "regression"
         if task == "classes" and classes is not None and len(classes) == 2:
             task = "binary"  # the same probabilities, from one output
+        if self.preset == "linear_regression" and task in ("binary", "classes"):
+            raise ValueError('linear_regression predicts numbers, but the labels are classes: use "logistic_regression"')
+        if self.preset == "softmax_mlp":
+            if classes is None:
+                raise ValueError('softmax_mlp predicts classes, but the labels are numbers: use "wide_deep"')
+            settings.setdefault("model.units", [128, len(classes)])
+            return
         if task is not None:
             settings["model.loss"] = _TASK_LOSS[task]
         if task == "classes" and classes is not None:

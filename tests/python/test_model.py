@@ -484,3 +484,19 @@ def test_importance_takes_any_names_and_checks_the_labels():
     with pytest.raises(ValueError, match="row 3 is NaN"):
         model.importance(X, np.where(np.arange(1000) == 3, np.nan, y))
     assert list(dp.Model(epochs=5).fit(X, y, feature_names=["a", "b"]).importance(X, y)) == ["a", "b"]
+
+
+def test_presets_for_other_targets_say_so():
+    x, classes = np.random.default_rng(8).normal(size=(300, 2)), np.array(["a", "b", "c"])[np.arange(300) % 3]
+    with pytest.raises(ValueError, match="labels are classes: use \"logistic_regression\""):
+        dp.Model("linear_regression", epochs=1).fit(x, classes)
+    with pytest.raises(ValueError, match="labels are numbers"):
+        dp.Model("softmax_mlp", epochs=1).fit(x, x[:, 0])
+    assert dp.Model("softmax_mlp", epochs=1).fit(x, classes).classes.tolist() == ["a", "b", "c"]
+
+
+def test_the_first_callback_knows_the_number_of_epochs():
+    seen = []
+    x = np.random.default_rng(8).normal(size=(300, 2))
+    dp.Model(epochs=3).fit(x, np.arange(300) % 2, callbacks=[lambda p: seen.append(p["epochs"])])
+    assert set(seen) == {3}
