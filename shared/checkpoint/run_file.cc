@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "shared/checkpoint/framed_file.h"
-#include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/schema_codec.h"
 
@@ -13,6 +12,18 @@ namespace {
 constexpr std::string_view kRunMagic = "DPRUN";
 constexpr uint64_t kRunBytesMax = 16 * 1024 * 1024;
 constexpr int kTermAttemptsMax = 1000;
+
+/// Returns the highest term of a manifest. A copy of a run folder may lack the files of terms,
+/// which are empty.
+Result<uint32_t> highest_published(Storage& storage, const std::string& run_dir) {
+  const auto names = storage.list(checkpoints_dir(run_dir));
+  if (!names && names.error().code != ErrorCode::kNoInput) return names.error();
+  uint32_t highest = 0;
+  for (const std::string& name : names ? *names : std::vector<std::string>()) {
+    if (const auto id = parse_manifest_name(name)) highest = std::max(highest, id->term);
+  }
+  return highest;
+}
 
 }  // namespace
 
@@ -67,9 +78,8 @@ Result<uint32_t> take_term(Storage& storage, const std::string& run_dir) {
   uint32_t tried = 0;
   for (int attempt = 0; attempt < kTermAttemptsMax; ++attempt) {
     DP_TRY(uint32_t highest, highest_term(storage, run_dir));
-    if (highest == 0) {  // a copy of the folder may lack the files of terms, which are empty
-      DP_TRY(const ViewId published, newest_manifest(storage, run_dir));
-      highest = published.term;
+    if (highest == 0) {
+      DP_TRY(highest, highest_published(storage, run_dir));
     }
     // A network file system may return an old listing of the folder, without the term that another
     // chief has taken.

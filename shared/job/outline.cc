@@ -166,7 +166,8 @@ std::string chosen_optimizers(const Job& job) {
   std::string text = str("# The preset chooses the optimizers: ", name(complete.optimizer));
   for (const OptimizerRule& rule : complete.optimizer_rules)
     text += str(";\n# for ", rule.variables, " ", name(rule.optimizer));
-  return text + ".\n# A `type` or a `learning_rate` in the table [optimizer] replaces all of them.\n";
+  return text +
+         ".\n# A `type` or a `learning_rate` in the table [optimizer] replaces all of them.\n";
 }
 
 }  // namespace

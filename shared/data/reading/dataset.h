@@ -29,8 +29,8 @@ Result<std::optional<double>> compression_ratio(const std::string& path);
 /// from headers). Multiplied by a number of records per shard, it gives the target_bytes of
 /// cut_shards(). At least 1.
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path);
-/// As above, of the first file of `part` that is cut, because a compressed file has fewer bytes for a
-/// record. If none is cut, of the first one. `files` must have a file of the part.
+/// As above, of the first file of `part` that is cut, because a compressed file has fewer bytes for
+/// a record. If none is cut, of the first one. `files` must have a file of the part.
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::vector<plan::FileInfo>& files,
                                    uint32_t part);
 

@@ -165,5 +165,24 @@ TEST_CASE("the ops of a field decide if it gives keys or numbers", "[job][transf
   CHECK(is_sparse(field));
 }
 
+TEST_CASE("a model of layers that reads the target of its output is rejected", "[job]") {
+  const auto job = [](const std::string& loss, const std::string& last) {
+    return "data = { source = \"d\", format = \"csv\", columns = [\"x\", \"y\", \"z\"], fields = { "
+           "x = {}, "
+           "y = {}, z = {} } }\nmodel.layers = [{ name = \"h\", type = \"dense\", inputs = "
+           "[\"x\", \"y\"], units = 2 }, { name = \"a\", type = \"dense\", inputs = [\"" +
+           last +
+           "\"], units = 1 }]\nmodel.outputs = [{ name = \"out\", input = \"a\", target = "
+           "\"y\", loss = \"" +
+           loss + "\" }]\n";
+  };
+  const Error error = test::error_of(job("logistic", "h"));
+  CHECK(error.what == "output `out` predicts `y`, which its layers read");
+  CHECK(error.id == "DP-2107");
+  // Another output may read it, and an autoencoder predicts its inputs.
+  test::completed(job("squared", "h"));
+  test::completed(job("logistic", "z"));
+}
+
 }  // namespace
 }  // namespace downpour

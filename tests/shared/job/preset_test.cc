@@ -454,19 +454,6 @@ std::string layers_job(const std::string& layers,
          layers + "]\nmodel.outputs = [{ name = \"out\", target = \"label\", " + output + " }]\n";
 }
 
-TEST_CASE("a model of layers that reads the target of its output is rejected", "[job][preset]") {
-  const std::string layers =
-      "{ name = \"h\", type = \"dense\", inputs = [\"x\", \"label\"], units = 2 }, "
-      "{ name = \"a\", type = \"dense\", inputs = [\"h\"], units = 1 }";
-  const Error error = error_of(layers_job(layers));
-  CHECK(error.what == "output `out` predicts `label`, which its layers read");
-  CHECK(error.id == "DP-2107");
-  // Another output may read it, and an autoencoder predicts its inputs.
-  completed(layers_job(layers, "input = \"a\", loss = \"squared\""));
-  completed(layers_job(layers + ", { name = \"b\", type = \"linear\", inputs = [\"s\"] }",
-                       "input = \"b\", loss = \"logistic\""));
-}
-
 TEST_CASE("a model with inconsistent layers is rejected with the layer and the nearest name",
           "[job][preset]") {
   const std::string good = "{ name = \"a\", type = \"linear\", inputs = [\"x\", \"s\"] }";
