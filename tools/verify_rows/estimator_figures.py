@@ -65,8 +65,9 @@ def fit(kind, folder):
 def write_npy_job(folder, text):
     """Writes the job of a fit with the .npy file as its source."""
     text = text.replace('source = ["memory:1"]', f'source = "{folder}/rows.npy"').replace('format = "memory"', 'format = "npy"')
-    text = re.sub(r"\n(header|skip_lines|trim) = .*", "", text).replace('name = "memory:1"\n', "")
-    text = re.sub(r"\[data\.fields\.(\w+)\]", lambda m: f'{m[0]}\ncolumn = "{COLUMNS if m[1] == "label" else m[1][1:]}"', text)
+    text = re.sub(r"\n(header|skip_lines|trim|column) = .*", "", text).replace('name = "memory:1"\n', "")
+    place = {"label": COLUMNS}
+    text = re.sub(r"\[data\.fields\.([a-z]+)(\d*)(_\w+)?\]", lambda m: f'{m[0]}\ncolumn = "{place.get(m[1], m[2])}"', text)
     (folder / "npy.toml").write_text(text)
 
 
