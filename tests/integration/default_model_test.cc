@@ -168,7 +168,7 @@ TEST_CASE("evaluation data take the place of the held-out records", "[integratio
   write_houses(dir / "test.csv", 2, false);
   const Ended trained =
       succeed(dir, {"train", dir / "houses.csv", "--set", "eval.source=" + (dir / "test.csv"),
-                    "--epochs", "1", "--quiet", "--log-format", "json"});
+                    "--epochs", "1", "--fresh", "--quiet", "--log-format", "json"});
   const Json summary = Json::parse(trained.out);
   CHECK(summary["accounts"][0]["filtered"] == 0);
   CHECK(summary["evaluations"].size() == 1);
