@@ -85,9 +85,6 @@ Result<std::string> WeightsFile::saved_text(const data::ZipMember& member) const
 Result<void> WeightsFile::list_npz() {
   DP_TRY(const std::vector<data::ZipMember> members, data::list_zip(*file_));
   for (const data::ZipMember& each : members) {
-    if (!each.deflated) {
-      DP_TRY_VOID(data::check_stored(*file_, each));
-    }
     if (each.name == kJobName) {
       DP_TRY(job_, member(each, kJobBytesMax));
       continue;
@@ -102,12 +99,8 @@ Result<void> WeightsFile::list_npz() {
     const std::string ending = ".npy";
     std::string name = each.name;
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
-    Entry entry{.type = array.type, .shape = array.shape, .member = each};
-    if (each.deflated) {
-      entry.head_bytes = array.data_offset;
-    } else {
-      entry.member.data_offset += array.data_offset;
-    }
+    Entry entry{
+        .type = array.type, .shape = array.shape, .member = each, .head_bytes = array.data_offset};
     if (!arrays_.emplace(name, std::move(entry)).second)
       return damaged(str("the array `", name, "` occurs twice"));
   }
@@ -163,8 +156,11 @@ Result<std::string> WeightsFile::bytes_of(const std::string& name) const {
   const uint64_t bytes = entry.elements() * entry.type.bytes;
   if (!entry.member.deflated) {
     if (bytes > file_->bytes()) return damaged(str("the array `", name, "` exceeds the file"));
+    if (!entry.member.name.empty()) {  // safetensors have no checksums
+      DP_TRY_VOID(data::check_stored(*file_, entry.member));
+    }
     std::string out(bytes, '\0');
-    DP_TRY_VOID(read(entry.member.data_offset, out.data(), out.size()));
+    DP_TRY_VOID(read(entry.member.data_offset + entry.head_bytes, out.data(), out.size()));
     return out;
   }
   // Grows with what the member has: its head may promise more than a short file can hold.

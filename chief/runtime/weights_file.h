@@ -19,8 +19,8 @@ class WeightsFile {
   struct Entry {
     data::NpyType type;
     std::vector<uint64_t> shape;
-    data::ZipMember member;   // data_offset: of the first element, or of a deflated member
-    uint64_t head_bytes = 0;  // of a deflated member, before the first element
+    data::ZipMember member;   // of safetensors: only the place and the bytes
+    uint64_t head_bytes = 0;  // before the first element
 
     uint64_t elements() const;
   };
