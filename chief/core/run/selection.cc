@@ -134,8 +134,7 @@ Plateau plateau_after(const Job& job, const std::vector<Evaluation>& evaluations
   for (const Evaluation& evaluation : evaluations) {
     if (evaluation.epochs_trained > epochs) break;
     // An evaluation that leaves out all of its records says nothing.
-    if (evaluation.counts.read > 0 && evaluation.counts.applied == 0) continue;
-    if (!evaluation.outputs.empty() && !has_weights(evaluation)) continue;
+    if (!has_weights(evaluation)) continue;
     if (&evaluation != &evaluations.front() && other_data(*(&evaluation - 1), evaluation))
       lowest = std::numeric_limits<double>::infinity();
     const double now = score(job, evaluation);
