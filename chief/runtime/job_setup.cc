@@ -9,6 +9,7 @@
 #include "chief/runtime/classes.h"
 #include "chief/runtime/run_lock.h"
 #include "shared/base/error_text.h"
+#include "shared/base/number_text.h"
 #include "shared/base/object_scheme.h"
 #include "shared/data/bytes/file.h"
 #include "shared/data/formats/parser.h"
@@ -242,8 +243,11 @@ void scale_rates(std::span<const Override> overrides, const std::string& here, J
   if (!loaded || !loaded->job.model.options.own_optimizer) return;  // an error is reported later
   Job complete = loaded->job;
   if (!complete_job(complete)) return;
-  const auto factor = float(rate) / complete.optimizer.learning_rate;
-  for (OptimizerRule& rule : complete.optimizer_rules) rule.optimizer.learning_rate *= factor;
+  // The decimal numbers, so that a tenth of 0.02 is printed as 0.002.
+  const auto decimal = [](float number) { return std::stod(number_text(number)); };
+  const double factor = rate / decimal(complete.optimizer.learning_rate);
+  for (OptimizerRule& rule : complete.optimizer_rules)
+    rule.optimizer.learning_rate = float(decimal(rule.optimizer.learning_rate) * factor);
   chosen.optimizer = complete.optimizer;
   chosen.optimizer_rules = complete.optimizer_rules;
   chosen.train.reduction = complete.train.reduction;
