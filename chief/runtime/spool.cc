@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -35,9 +36,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Returns the error after a stop signal. No stored data remain, and no run has begun.
-Error stopped(const char* what) {
-  return Error{ErrorCode::kInterrupted,
-               str("stopped while ", what, " was being stored for the run"), "data.source",
+Error stopped(const char* what, int signal) {
+  return Error{signal == SIGTERM ? ErrorCode::kTerminated : ErrorCode::kInterrupted,
+               str("stopped while ", what, " was being stored"), "data.source",
                "no run was started; run the same command to start over", ""};
 }
 
@@ -65,8 +66,8 @@ class Keeping {
     for (auto wait = std::chrono::seconds(2);; wait = std::chrono::seconds(10)) {
       never.wait_for(lock, stop, wait, [] { return false; });
       if (stop.stop_requested()) return;
-      progress_(
-          str(human_bytes(kept_), " ", what_, " so far; the run starts at the end of the data"));
+      progress_(str(human_bytes(kept_), " ", what_,
+                    " so far; all of it is stored before the first record is used"));
     }
   }
 
@@ -76,6 +77,8 @@ class Keeping {
   std::atomic<uint64_t> kept_{0};
   std::jthread teller_;
 };
+
+}  // namespace
 
 Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress) {
   if (::isatty(STDIN_FILENO) != 0)
@@ -88,7 +91,7 @@ Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress) {
     constexpr int kLookMs = 200;
     pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     const bool waits = ::poll(&ready, 1, kLookMs) == 0;
-    if (signals.signal() != 0) return stopped("stdin");
+    if (signals.signal() != 0) return stopped("stdin", signals.signal());
     if (waits) continue;
     const ssize_t n = ::read(STDIN_FILENO, block.data(), block.size());
     if (n < 0 && errno == EINTR) continue;
@@ -100,6 +103,8 @@ Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress) {
   return Error{ErrorCode::kBadData, "stdin is empty", "data.source",
                "the source is \"-\": pipe the data into the command"};
 }
+
+namespace {
 
 Result<void> write_range(OutputFile& to, uint64_t records) {
   std::string text;
@@ -128,7 +133,7 @@ Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& 
   Keeping keeping(to, "written by the program", progress);
   for (;;) {
     const auto n = output->read(block.data(), block.size());
-    if (signals.signal() != 0) return stopped("the program's output");
+    if (signals.signal() != 0) return stopped("the program's output", signals.signal());
     if (!n) return n.error();
     if (*n == 0) break;
     DP_TRY_VOID(keeping.append(block.data(), *n));

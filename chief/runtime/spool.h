@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/env/storage.h"
 #include "shared/job/job.h"
 
 namespace downpour::chief {
@@ -28,6 +29,10 @@ using SpoolProgress = std::function<void(const std::string& sentence)>;
 /// A SpoolProgress that writes to stderr.
 void print_spooling(const std::string& sentence);
 
+/// Copies stdin until its end to a file. Errors: kUsage if stdin is a terminal; kBadData if it is
+/// empty; kIo; kInterrupted and kTerminated after a signal.
+Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress);
+
 /// Copies the following sources of the job into files of RUN_DIR/sources, and replaces each source
 /// in `job` by the path of its file:
 /// - "-": stdin until its end;
@@ -36,8 +41,8 @@ void print_spooling(const std::string& sentence);
 /// - a program with replay = "none": its output.
 /// For ranges, sets the format, the column and the field, if the job leaves them open. `notes`
 /// receives messages for the user. `progress` may be empty. Errors: kUsage if stdin is a terminal,
-/// is named twice, or is not stored yet (kUse); kBadData if it is empty; kIo, kCannotCreate; errors
-/// of a program.
+/// is named twice, or is not stored yet (kUse); kBadData if it is empty; kIo, kCannotCreate;
+/// kInterrupted and kTerminated after a signal; errors of a program.
 Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes,
                            const SpoolProgress& progress = {});
 

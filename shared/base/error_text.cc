@@ -233,6 +233,7 @@ constexpr std::string_view general_id(ErrorCode code) {
     case ErrorCode::kUnsupported:
       return "DP-6000";
     case ErrorCode::kInterrupted:
+    case ErrorCode::kTerminated:
       return "DP-8000";
     case ErrorCode::kBug:
       return "DP-9000";

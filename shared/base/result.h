@@ -26,7 +26,8 @@ enum class ErrorCode : uint8_t {
   kConfig,        // 78: an error in the job file or the environment
   kMalformed,     // 65: bytes from a peer that break the protocol
   kUnsupported,   // 69: a version or a feature that this build does not support
-  kInterrupted,   // 130: stopped by a signal
+  kInterrupted,   // 130: stopped by SIGINT
+  kTerminated,    // 143: stopped by SIGTERM
   kPeersLost,     // 180: processes of the job are lost; the user may retry
 };
 
@@ -73,6 +74,8 @@ constexpr int exit_code(ErrorCode code) {
       return 69;
     case ErrorCode::kInterrupted:
       return 130;
+    case ErrorCode::kTerminated:
+      return 143;
     case ErrorCode::kPeersLost:
       return 180;
   }

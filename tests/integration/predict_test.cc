@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -137,6 +138,30 @@ TEST_CASE("predictions never overwrite the data", "[integration]") {
   std::ifstream file(dir / "new-2.csv");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   CHECK(text == "colour,tag,size\nbrown,,2\n");
+}
+
+TEST_CASE("records of stdin are predicted and evaluated like those of a file", "[integration]") {
+  const ScratchDir dir;
+  train_animals(dir);
+  std::filesystem::create_directory(dir / "tmp");
+  const auto piped = [&](const std::string& input, const std::string& verb) {
+    const std::string command = "cd " + dir.path() + " && " + input + " | TMPDIR=tmp " +
+                                DP_BIN_DIR + "/downpour " + verb + " > out 2> err";
+    const int status = WEXITSTATUS(std::system(command.c_str()));
+    return Ended{.status = status, .out = read_text(dir / "out"), .err = read_text(dir / "err")};
+  };
+  const std::string wanted =
+      downpour(dir, {"predict", dir / "run", "--quiet", "--data", dir / "new-1.csv"}).out;
+  REQUIRE_FALSE(wanted.empty());
+  CHECK(piped("cat new-1.csv", "predict run --quiet --data -").out == wanted);
+  CHECK(piped("gzip < new-1.csv", "predict run --quiet --data -").out == wanted);
+  const Ended evaluated = piped("cat animals.csv", "eval run --quiet --data -");
+  CHECK(evaluated.status == 0);
+  const Ended empty = piped("true", "predict run --quiet --data -");
+  CHECK(empty.status == 65);
+  CHECK(empty.err.find("stdin is empty") != std::string::npos);
+  CHECK(piped("cat new-1.csv", "predict run --quiet --data - -").status == 64);
+  CHECK(std::filesystem::is_empty(dir / "tmp"));
 }
 
 TEST_CASE("predictions carry ids, names of classes and a header in every form of lines",

@@ -140,7 +140,7 @@ TEST_CASE("stdin is read once and stored, so that every epoch and a resumed run 
                              "/downpour train job.toml --fresh > out 2> err";
   REQUIRE(std::system(slowly.c_str()) == 0);
   CHECK(read_text(dir / "err")
-            .find("read from stdin so far; the run starts at the end of the data") !=
+            .find("read from stdin so far; all of it is stored before the first record is used") !=
         std::string::npos);
 
   const ScratchDir empty;
@@ -194,22 +194,24 @@ TEST_CASE("a program with replay = none runs once for all epochs, workers and re
   CHECK(std::filesystem::is_empty(empty / "run/sources"));
 }
 
-TEST_CASE("one Ctrl-C while a source is being stored ends the run before it begins",
+TEST_CASE("one signal while a source is being stored ends the run before it begins",
           "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 500);
-  const auto check_stopped = [&](int status) {
-    CHECK(status == 130);
+  const auto check_stopped = [&](int status, int wanted) {
+    CHECK(status == wanted);
     CHECK(read_text(dir / "err").find("no run was started; run the same command to start over") !=
           std::string::npos);
     CHECK(std::filesystem::is_empty(dir / "run/sources"));
   };
   // After three seconds the run is reading its source.
   const std::string interrupted = "timeout --preserve-status -s INT 3 ";
+  const std::string terminated = "timeout --preserve-status -s TERM 3 ";
   make_job(dir, "\"-\"", 1);
-  check_stopped(train(dir, "(cat a.svm; sleep 8) | " + interrupted));
+  check_stopped(train(dir, "(cat a.svm; sleep 8) | " + interrupted), 130);
+  check_stopped(train(dir, "(cat a.svm; sleep 8) | " + terminated), 143);
   make_job(dir, "{ exec = [\"sh\", \"-c\", \"cat a.svm; sleep 1000\"], replay = \"none\" }", 1);
-  check_stopped(train(dir, interrupted));
+  check_stopped(train(dir, interrupted), 130);
 }
 
 TEST_CASE("only a run reads stdin, only the first start does, and only under the lock of the run",

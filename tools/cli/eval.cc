@@ -1,10 +1,17 @@
 // The verbs eval and predict: one pass over data with a saved model.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/run_setup.h"
+#include "chief/runtime/spool.h"
 #include "shared/base/error_text.h"
 #include "shared/base/object_scheme.h"
 #include "shared/data/formats/sniff.h"
@@ -103,8 +110,45 @@ Result<void> take_form_of(const std::string& file, Storage& storage, Job& job) {
   return {};
 }
 
+/// The data of stdin in a temporary file, which the destructor removes.
+class StoredStdin {
+ public:
+  ~StoredStdin() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  /// Reads stdin until its end. Returns the path of the file.
+  Result<std::string> store() {
+    if (!folder_.empty())
+      return Error{ErrorCode::kUsage, "- is given twice, but stdin can be read only once",
+                   "--data"};
+    std::error_code ignored;
+    std::string folder =
+        fs::absolute(fs::temp_directory_path(ignored) / "downpour-XXXXXX", ignored);
+    if (::mkdtemp(folder.data()) == nullptr) {
+      return Error{ErrorCode::kCannotCreate,
+                   str("no folder can be created: ", std::strerror(errno)), folder,
+                   "set TMPDIR to a folder with space for the data"};
+    }
+    folder_ = folder;
+    const std::string path = folder_ + "/stdin";
+    DP_TRY(const std::unique_ptr<OutputFile> file, storage_.create(path));
+    if (auto read = chief::write_stdin(*file, chief::print_spooling); !read) {
+      Error error = std::move(read).error();
+      if (error.where == "data.source") error.where = "--data";
+      return error;
+    }
+    DP_TRY_VOID(file->commit_volatile());
+    return path;
+  }
+
+ private:
+  PosixStorage storage_;
+  std::string folder_;
+};
+
 // Returns the saved job, changed to one process that reads `data` or its own evaluation data.
-Result<Job> eval_job(const EvalFlags& flags) {
+Result<Job> eval_job(const EvalFlags& flags, StoredStdin& input) {
   DP_TRY(const std::string run_dir, find_run(flags));
   PosixStorage storage;
   DP_TRY(Job job, chief::saved_job(storage, run_dir));
@@ -115,9 +159,14 @@ Result<Job> eval_job(const EvalFlags& flags) {
   if (!flags.data.empty()) {
     job.eval.source = {};
     std::error_code ignored;
-    for (const std::string& path : flags.data)
-      job.eval.source.paths.push_back(is_object_path(path) ? path
-                                                           : fs::absolute(path, ignored).string());
+    for (std::string path : flags.data) {
+      if (path == "-") {
+        DP_TRY(path, input.store());
+      } else if (!is_object_path(path)) {
+        path = fs::absolute(path, ignored).string();
+      }
+      job.eval.source.paths.push_back(std::move(path));
+    }
     job.eval.holdout = 0;
     DP_TRY_VOID(take_form_of(job.eval.source.paths.front(), storage, job));
   }
@@ -157,7 +206,8 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   RunRequest request;
   request.console = console_options(flags.common);
   request.mode = mode;
-  auto job = eval_job(flags);
+  StoredStdin input;
+  auto job = eval_job(flags, input);
   if (!job) return report(job.error(), request.console);
   request.job = std::move(*job);
   if (request.job.model.is_custom()) return report(model::custom_refused(), request.console);
@@ -206,7 +256,8 @@ Result<void> run_importance(const ImportanceFlags& flags) {
   }
   EvalFlags given = flags.eval;
   given.allow_exec = true;  // no program is started
-  DP_TRY(const Job job, eval_job(given));
+  StoredStdin input;
+  DP_TRY(const Job job, eval_job(given, input));
   if (!job.data.program.empty()) {
     return Error{ErrorCode::kUsage, "importance can't apply the program of the job", "data.program",
                  "use Model.importance of the Python package with the program's records"};
@@ -228,7 +279,8 @@ void declare_importance(CLI::App* verb, int& status) {
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->eval.run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->eval.data,
-                   "Files or globs of csv, tsv or JSON lines that were not used for training");
+                   "Files or globs of csv, tsv or JSON lines that were not used for training; - is "
+                   "stdin");
   verb->add_option("--repeats", flags->repeats, "Shuffles of each column")
       ->check(CLI::Range(1, 1000));
   verb->add_option("--seed", flags->seed, "Seed of the shuffles");
@@ -243,7 +295,7 @@ void declare_eval(CLI::App* verb, int& status) {
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
   verb->add_option("--data", flags->data,
-                   "Files or globs; default: the evaluation data of the job");
+                   "Files or globs, - is stdin; default: the evaluation data of the job");
   verb->add_option("--threads", flags->common.threads, "Number of cores to use")->default_str("");
   verb->add_flag("--allow-exec", flags->allow_exec,
                  "Allow to start the programs that the job of the run uses to read data");
@@ -262,7 +314,8 @@ void declare_predict(CLI::App* verb, int& status) {
   auto* const flags = set_run(verb, status, run_predict);
   verb->option_defaults()->always_capture_default();
   verb->add_option("run", flags->run, "Run folder, or job file of the run")->required();
-  verb->add_option("--data", flags->data, "Files or globs, in the format of the training data");
+  verb->add_option("--data", flags->data,
+                   "Files or globs, in the format of the training data; - is stdin");
   verb->add_option("--out", flags->form.out, "Output file; - is stdout; .gz and .zst compress");
   verb->add_option("--format", flags->form.format,
                    "tsv, csv, jsonl or npy; default: by the ending of the output file, or tsv")
