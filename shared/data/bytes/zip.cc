@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <zlib.h>
 
 #include "shared/base/units.h"
@@ -99,6 +100,7 @@ Result<std::vector<ZipMember>> list_zip(const File& file) {
   DP_TRY(const size_t n, file.read_at(directory.offset, text.data(), text.size()));
   if (n != text.size()) return bad(file, "has an incomplete zip directory");
   std::vector<ZipMember> members;
+  std::set<std::string> names;
   std::string_view rest = text;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     if (rest.size() < kEntryBytes || load<uint32_t>(rest.data()) != kDirectoryMagic)
@@ -134,6 +136,8 @@ Result<std::vector<ZipMember>> list_zip(const File& file) {
         (!member.deflated && member.packed_bytes != member.bytes))
       return bad(file,
                  str("contains fewer bytes of ", member.name, " than its directory declares"));
+    if (!names.insert(member.name).second)
+      return bad(file, str("has two members with the name ", member.name));
     members.push_back(std::move(member));
   }
   return members;

@@ -178,6 +178,10 @@ TEST_CASE("npz: stored and deflated members read the same; only stored ones can 
   for (const plan::ShardRange& range : plan::cut_shards(plain->files, 700))
     records += read_shard(plain, range).value().floats.size();
   CHECK(records == 500);
+  // NumPy reads the last of two members with the same name, other programs the first.
+  const auto twice = sniff(dir.write("twice.npz", npz({members[0], members[1], members[0]})));
+  REQUIRE_FALSE(twice);
+  CHECK_THAT(twice.error().what, Contains("two members with the name x.npy"));
   // With a flipped bit or missing bytes, the reader returns the original rows or an error.
   Rng rng(5);
   for (int turn = 0; turn < 300; ++turn) {
