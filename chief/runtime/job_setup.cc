@@ -380,26 +380,20 @@ Result<void> judge_all_numbers(const DataSpec& data, const std::string& base_dir
   facts.classes = found.all_known
                       ? data::numbered_classes(field.source_name(), found.values, found.records)
                       : 0;
-  const bool two = found.values.size() == 2 && found.texts.size() == 2;
-  if (two && (facts.classes > 2 || !field.classes.empty())) {
-    // Such as 1 and 2. The first records may have only one of them.
-    std::ranges::sort(found.texts, [](const std::string& a, const std::string& b) {
-      return data::second_is_positive(a, b).value_or(a < b);
-    });
-    facts.classes = 2;
-    if (field.classes != found.texts)
-      facts.reason += str("; by all records 1 means \"", printable(found.texts[1]), '"');
-    field.type = FieldType::kString;
-    field.classes = std::move(found.texts);
-    return {};
-  }
-  if (facts.classes > 2 && facts.classes > found.values.size() &&
-      found.texts.size() == found.values.size()) {
-    // Such as grades from 3 to 9. Numbered classes would begin at 0.
+  const size_t classes = found.values.size();
+  const bool two = classes == 2 && (facts.classes > 2 || !field.classes.empty());  // 1 and 2
+  const bool gaps = facts.classes > 2 && facts.classes > classes;  // grades from 3 to 9
+  if (found.texts.size() == classes && (two || gaps)) {
+    // Numbered classes would begin at 0. A sample may have only some of the texts.
     std::ranges::sort(found.texts, {}, number_in);
-    facts.classes = uint32_t(found.texts.size());
-    facts.reason += str("; by all records ", facts.classes, " classes from \"", found.texts.front(),
-                        "\" to \"", found.texts.back(), '"');
+    const std::string last = str('"', printable(found.texts.back()), '"');
+    if (!two) {
+      facts.reason += str("; by all records ", classes, " classes from \"",
+                          printable(found.texts.front()), "\" to ", last);
+    } else if (field.classes != found.texts) {
+      facts.reason += str("; by all records 1 means ", last);
+    }
+    facts.classes = uint32_t(classes);
     field.type = FieldType::kString;
     field.classes = std::move(found.texts);
     return {};
@@ -534,6 +528,8 @@ Result<GivenJob> load_given_job(std::span<const std::string> paths,
       override.value = str('"', field->name, '"');
   }
   DP_TRY(given.loaded, load_job(source, by_field, process_environment()));
+  for (auto& [key, origin] : given.loaded.origins)
+    if (origin.where.starts_with(source.path)) origin = {"chosen from the data", ""};
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed, use.fresh));
   given.sniffed = chosen.reason;
   given.notes.insert(given.notes.end(), chosen.warnings.begin(), chosen.warnings.end());

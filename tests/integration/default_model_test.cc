@@ -141,6 +141,9 @@ TEST_CASE("an override of one option keeps the rest of the chosen optimizer", "[
   };
   const std::string same = dry_run("optimizer.learning_rate=0.05");
   CHECK(same.find("learning_rate = 0.05") != std::string::npos);
+  CHECK(same.find("# chosen from the data") != std::string::npos);
+  CHECK(same.find("# --set") != std::string::npos);
+  CHECK(same.find("d.toml") == std::string::npos);
   CHECK(same.find("variables = \"linear/*\"") != std::string::npos);
   CHECK(dry_run("model.preset=deepfm").find("linear/*") == std::string::npos);
   // The rates that a preset chooses by itself keep their ratios.
