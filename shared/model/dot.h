@@ -17,7 +17,7 @@ constexpr size_t pairs_of(size_t vectors) { return vectors * (vectors - 1) / 2; 
 /// Sets out[r, i * (i - 1) / 2 + j] to <v_i, v_j> for all j < i. Vector i of a record is columns
 /// [i * dim, (i + 1) * dim) of x.
 /// Shapes:   x [rows, vectors * dim]; out [rows, pairs_of(vectors)]; 1 to kVectorsMax vectors.
-/// Numerics: float32, summed over groups of four columns.
+/// Numerics: float32, summed column by column.
 /// Source:   Naumov et al., "Deep Learning Recommendation Model for Personalization and
 ///   Recommendation Systems", 2019.
 void dot_forward(ConstMatrix x, size_t rows, size_t vectors, uint32_t dim, Matrix out);

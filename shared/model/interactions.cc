@@ -3,44 +3,10 @@
 #include <cstring>
 #include <type_traits>
 
+#include "shared/model/pack.h"
+
 namespace downpour::model {
 namespace {
-
-// Floats of the widest vector register. Wider vectors would go through memory.
-#if defined(__AVX512F__)
-constexpr size_t kRegisterFloats = 16;
-#elif defined(__AVX__)
-constexpr size_t kRegisterFloats = 8;
-#else
-constexpr size_t kRegisterFloats = 4;
-#endif
-
-/// Floats of a row that stay in registers while the keys of a record are summed.
-template <size_t kFloats>
-struct Pack {
-  static constexpr size_t kWidth = kFloats;
-  static constexpr size_t kVectorFloats = std::min(kFloats, kRegisterFloats);
-  static constexpr size_t kVectors = kFloats / kVectorFloats;
-  typedef float Vector
-      __attribute__((vector_size(kVectorFloats * sizeof(float)), aligned(4), may_alias));
-
-  static const Vector& at(const float* p, size_t v) {
-    return reinterpret_cast<const Vector*>(p)[v];
-  }
-  static Vector& at(float* p, size_t v) { return reinterpret_cast<Vector*>(p)[v]; }
-};
-
-/// Calls visit(Pack, column) for the columns of `dim`, with packs as wide as possible.
-template <typename F>
-void for_packs(uint32_t dim, const F& visit) {
-  uint32_t column = 0;
-  for (; column + 32 <= dim; column += 32) visit(Pack<32>{}, column);
-  for (; column + 16 <= dim; column += 16) visit(Pack<16>{}, column);
-  for (; column + 8 <= dim; column += 8) visit(Pack<8>{}, column);
-  for (; column + 4 <= dim; column += 4) visit(Pack<4>{}, column);
-  for (; column + 2 <= dim; column += 2) visit(Pack<2>{}, column);
-  for (; column < dim; ++column) visit(Pack<1>{}, column);
-}
 
 /// The keys of a block of bags with one key per record, each with the value 1.
 struct SingleKeys {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shared/model/pack.h"
+
 namespace downpour::model {
 namespace {
 
@@ -87,41 +89,18 @@ void scatter_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
   });
 }
 
-/// 16 floats of a row, which stay in registers while bags are summed.
-using Lanes = float __attribute__((vector_size(64), aligned(4), may_alias));
-
-const Lanes& lanes_at(const float* p) { return *reinterpret_cast<const Lanes*>(p); }
-Lanes& lanes_at(float* p) { return *reinterpret_cast<Lanes*>(p); }
-
-/// Calls visit(width, column) for the columns of `dim`: 64 at a time, then 16 at a time, then one
-/// by one. The width is a compile-time constant.
-template <typename F>
-void for_lanes(uint32_t dim, const F& visit) {
-  uint32_t column = 0;
-  for (; column + 64 <= dim; column += 64) visit(Dim<64>{}, column);
-  for (; column + 16 <= dim; column += 16) visit(Dim<16>{}, column);
-  for (; column < dim; ++column) visit(Dim<1>{}, column);
-}
-
 void add_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows, Matrix out) {
   for_blocks(bags, [&](const BagBlock& block, size_t) {
-    for_lanes(dim, [&](auto fixed, uint32_t column) {
-      constexpr size_t kLanes = decltype(fixed){}.get() / 16;
+    for_packs<64>(dim, [&]<typename P>(P, uint32_t column) {
       for (size_t r = rows.begin; r < rows.end; ++r) {
-        float* to = out.data + (r - rows.begin) * out.stride + column;
-        if constexpr (kLanes == 0) {
-          for (size_t i = 0; i < block.count; ++i) {
-            *to += block.rows[i][size_t{block.keys[i][r]} * dim + column];
-          }
-        } else {
-          Lanes sum[kLanes];
-          for (size_t l = 0; l < kLanes; ++l) sum[l] = lanes_at(to + 16 * l);
-          for (size_t i = 0; i < block.count; ++i) {
-            const float* row = block.rows[i] + size_t{block.keys[i][r]} * dim + column;
-            for (size_t l = 0; l < kLanes; ++l) sum[l] += lanes_at(row + 16 * l);
-          }
-          for (size_t l = 0; l < kLanes; ++l) lanes_at(to + 16 * l) = sum[l];
+        float* const to = out.data + (r - rows.begin) * out.stride + column;
+        typename P::Vector sum[P::kVectors];
+        for (size_t v = 0; v < P::kVectors; ++v) sum[v] = P::at(to, v);
+        for (size_t i = 0; i < block.count; ++i) {
+          const float* const row = block.rows[i] + size_t{block.keys[i][r]} * dim + column;
+          for (size_t v = 0; v < P::kVectors; ++v) sum[v] += P::at(row, v);
         }
+        for (size_t v = 0; v < P::kVectors; ++v) P::at(to, v) = sum[v];
       }
     });
   });
@@ -131,23 +110,16 @@ template <bool kShared>
 void scatter_to_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
                             ConstMatrix from, KeyShare share) {
   for_blocks(bags, [&](const BagBlock& block, size_t) {
-    for_lanes(dim, [&](auto fixed, uint32_t column) {
-      constexpr size_t kLanes = decltype(fixed){}.get() / 16;
+    for_packs<64>(dim, [&]<typename P>(P, uint32_t column) {
       for (size_t r = rows.begin; r < rows.end; ++r) {
-        const float* d = from.data + (r - rows.begin) * from.stride + column;
-        if constexpr (kLanes == 0) {
-          for (size_t i = 0; i < block.count; ++i) {
-            if (kShared && !share.owns(block.keys[i][r])) continue;
-            block.gradients[i][size_t{block.keys[i][r]} * dim + column] += *d;
-          }
-        } else {
-          Lanes gradient[kLanes];
-          for (size_t l = 0; l < kLanes; ++l) gradient[l] = lanes_at(d + 16 * l);
-          for (size_t i = 0; i < block.count; ++i) {
-            if (kShared && !share.owns(block.keys[i][r])) continue;
-            float* to = block.gradients[i] + size_t{block.keys[i][r]} * dim + column;
-            for (size_t l = 0; l < kLanes; ++l) lanes_at(to + 16 * l) += gradient[l];
-          }
+        const float* const d = from.data + (r - rows.begin) * from.stride + column;
+        typename P::Vector gradient[P::kVectors];
+        for (size_t v = 0; v < P::kVectors; ++v) gradient[v] = P::at(d, v);
+        for (size_t i = 0; i < block.count; ++i) {
+          const size_t key = block.keys[i][r];
+          if (kShared && !share.owns(uint32_t(key))) continue;
+          float* const to = block.gradients[i] + key * dim + column;
+          for (size_t v = 0; v < P::kVectors; ++v) P::at(to, v) += gradient[v];
         }
       }
     });

@@ -115,30 +115,59 @@ TEST_CASE("gradients of inner products, of any dim, whose inputs other layers re
   check_gradients(trial);
 }
 
-TEST_CASE("inner products equal their definition, for any number of vectors and any dim",
+TEST_CASE("inner products and their gradients equal their definition, for any vectors and dim",
           "[model][numeric]") {
   Rng rng(7);
-  for (const size_t vectors : {2UL, 3UL, 27UL, 70UL}) {
-    for (const uint32_t dim : {1U, 5U, 16U, 33U}) {
-      CAPTURE(vectors, dim);
-      const size_t width = vectors * dim, pairs = pairs_of(vectors), stride = pairs + 3;
-      std::vector<float> x(2 * width), out(2 * stride, 7.0F);
-      for (float& v : x) v = float(rng.normal());
-      dot_forward({x.data(), width}, 2, vectors, dim, {out.data(), stride});
-      for (size_t r = 0; r < 2; ++r) {
-        size_t at = r * stride;
-        for (size_t i = 0; i < vectors; ++i) {
-          for (size_t j = 0; j < i; ++j, ++at) {
-            double sum = 0;
-            for (size_t k = 0; k < dim; ++k)
-              sum += double(x[r * width + i * dim + k]) * double(x[r * width + j * dim + k]);
-            CHECK(std::abs(double(out[at]) - sum) < 1e-5);
-          }
+  const auto [vectors, dim] = GENERATE(table<size_t, uint32_t>({{2, 1},
+                                                                {2, 16},
+                                                                {3, 5},
+                                                                {3, 33},
+                                                                {4, 16},
+                                                                {5, 8},
+                                                                {17, 4},
+                                                                {18, 7},
+                                                                {27, 1},
+                                                                {27, 5},
+                                                                {27, 16},
+                                                                {27, 33},
+                                                                {33, 32},
+                                                                {70, 5},
+                                                                {70, 16},
+                                                                {70, 64},
+                                                                {kVectorsMax, 33}}));
+  CAPTURE(vectors, dim);
+  const size_t width = vectors * dim, pairs = pairs_of(vectors), stride = pairs + 3;
+  std::vector<float> x(2 * width), out(2 * stride, 7.0F), to(2 * width, 3.0F);
+  for (float& v : x) v = float(rng.normal());
+  dot_forward({x.data(), width}, 2, vectors, dim, {out.data(), stride});
+  std::vector<float> d(2 * stride);
+  for (float& v : d) v = float(rng.normal());
+  dot_backward({x.data(), width}, {d.data(), stride}, 2, vectors, dim, false, {to.data(), width});
+  dot_backward({x.data(), width}, {d.data(), stride}, 2, vectors, dim, true, {to.data(), width});
+  double worst = 0, worst_gradient = 0;
+  for (size_t r = 0; r < 2; ++r) {
+    const float* const row = x.data() + r * width;
+    std::vector<double> gradient(width, 0.0);
+    size_t at = r * stride;
+    for (size_t i = 0; i < vectors; ++i) {
+      for (size_t j = 0; j < i; ++j, ++at) {
+        double sum = 0;
+        for (size_t k = 0; k < dim; ++k) {
+          sum += double(row[i * dim + k]) * double(row[j * dim + k]);
+          gradient[i * dim + k] += double(d[at]) * double(row[j * dim + k]);
+          gradient[j * dim + k] += double(d[at]) * double(row[i * dim + k]);
         }
-        CHECK(out[at] == 7.0F);  // writes only the pairs
+        worst = std::max(worst, std::abs(double(out[at]) - sum));
       }
     }
+    CHECK(std::count(out.begin() + ptrdiff_t(at), out.begin() + ptrdiff_t((r + 1) * stride),
+                     7.0F) == 3);  // writes only the pairs
+    for (size_t k = 0; k < width; ++k)
+      worst_gradient =
+          std::max(worst_gradient, std::abs(double(to[r * width + k]) - 2 * gradient[k]));
   }
+  CHECK(worst < 1e-5);
+  CHECK(worst_gradient < 1e-6 * double(vectors) + 1e-5);
 }
 
 TEST_CASE("gradients of layer normalization, of numbers, of a layer, and of both",
