@@ -54,6 +54,7 @@ class Batch:
 
     def __init__(self, client: Client, handle: c_void_p):
         self._client, self._handle = client, handle
+        self._places: dict[str, tuple[int | None, str, tuple[int, ...]]] = {}  # of the values of variables
         weakref.finalize(self, c.release, "dp_batch_free", handle)
         info = c.BatchInfo(struct_size=ctypes.sizeof(c.BatchInfo))
         c.library().dp_batch_describe(handle, byref(info))
@@ -230,9 +231,12 @@ class Client:
 
     def _place(self, batch: Batch, name: str) -> tuple[int | None, str, tuple[int, ...]]:
         """Returns where the values of a variable are: address, type, shape."""
-        floats, spec = c_uint64(), self._variables[name]
-        address = c.library().dp_batch_variable(batch._handle, spec["index"], byref(floats))
-        return address, _FLOAT, tuple(spec["shape"]) if "shape" in spec else (floats.value // spec["dim"], spec["dim"])
+        if name not in batch._places:
+            floats, spec = c_uint64(), self._variables[name]
+            address = c.library().dp_batch_variable(batch._handle, spec["index"], byref(floats))
+            shape = tuple(spec["shape"]) if "shape" in spec else (floats.value // spec["dim"], spec["dim"])
+            batch._places[name] = address, _FLOAT, shape
+        return batch._places[name]
 
     def push(self, batch: Batch, grads: Mapping[str, Any] | None = None, *, predictions: Any = None,
              loss: float | None = None) -> None:
@@ -289,7 +293,7 @@ class Client:
 
     @staticmethod
     def _pointers(names: Mapping[str, Any], arrays: Mapping[str, np.ndarray], held: list[Any]) -> Any:
-        pointers = (c_void_p * len(names))(*(arrays[name].ctypes.data if name in arrays else None for name in names))
+        pointers = (c_void_p * len(names))(*(arrays[name].__array_interface__["data"][0] if name in arrays else None for name in names))
         held.append((pointers, arrays))
         return ctypes.cast(pointers, c_void_p)
 

@@ -1,6 +1,7 @@
 #include "tools/client/client_batch.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "worker/runtime/step_frames.h"
@@ -28,9 +29,13 @@ ClientBatch::ClientBatch(const model::Graph& graph, worker::WorkerEffects::Compu
       client_(client),
       training_(compute.batch->lease.purpose == wire::Purpose::kTrain),
       compute_(std::move(compute)) {
+  const std::vector<uint64_t> sizes = worker::variable_floats(graph.tables(), records_);
+  float* start = floats_.ensure(std::reduce(sizes.begin(), sizes.end()));
   std::vector<float*> starts;
-  for (const uint64_t floats : worker::variable_floats(graph.tables(), records_))
-    starts.push_back(values_.emplace_back(floats).data());
+  for (const uint64_t floats : sizes) {
+    starts.push_back(values_.emplace_back(start, floats).data());
+    start += floats;
+  }
   worker::gather(graph.tables(), compute_.batch->plan, compute_.values, starts);
   compute_.values.clear();  // return the frames to their pool
 }
@@ -45,7 +50,6 @@ Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, model::W
   worker::Computed computed{.slot = compute_.slot, .not_finite = {}};
   DP_TRY_VOID(set_metrics(graph, workspace, results, computed));
   if (training_) {
-    const std::vector<std::string> names = variable_names(graph.tables());
     const bool finishes = graph.finishes_custom();
     std::vector<std::vector<float>> gradients(values_.size());  // where those given are not used
     std::vector<model::VariableView> views;
@@ -53,17 +57,20 @@ Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, model::W
     for (size_t v = 0; v < values_.size(); ++v) {
       const float* const given = v < results.gradients.size() ? results.gradients[v] : nullptr;
       const size_t floats = values_[v].size();
-      if (given != nullptr && !worker::all_finite(given, floats))
-        computed.not_finite = str("the gradient of variable ", names[v], " is not finite");
       if (given == nullptr) gradients[v].resize(floats);
       if (given != nullptr && finishes) gradients[v].assign(given, given + floats);
       views.push_back({values_[v].data(), gradients[v].data()});
       starts.push_back(given != nullptr && !finishes ? given : gradients[v].data());
     }
-    if (finishes) {
-      graph.finish_custom(records_, views);
-      for (size_t v = 0; v < values_.size(); ++v) {
-        if (!worker::all_finite(gradients[v].data(), gradients[v].size()))
+    if (finishes) graph.finish_custom(records_, views);
+    const worker::PullPlan& plan = compute_.batch->plan;
+    std::vector<worker::Frame> frames;
+    for (const worker::PartMessage& message : plan.messages)
+      frames.push_back(worker::make_frame(message.value_bytes));
+    if (!worker::scatter(graph.tables(), plan, starts, frames)) {
+      const std::vector<std::string> names = variable_names(graph.tables());
+      for (size_t v = 0; v < names.size(); ++v) {
+        if (!worker::all_finite(starts[v], values_[v].size()))
           computed.not_finite = str("the gradient of variable ", names[v], " is not finite");
       }
     }
@@ -72,11 +79,6 @@ Result<worker::Computed> ClientBatch::finish(const model::Graph& graph, model::W
                    "lower the learning rate or check the records; train.on_nan = \"skip\" leaves "
                    "such batches out");
     }
-    const worker::PullPlan& plan = compute_.batch->plan;
-    std::vector<worker::Frame> frames;
-    for (const worker::PartMessage& message : plan.messages)
-      frames.push_back(worker::make_frame(message.value_bytes));
-    worker::scatter(graph.tables(), plan, starts, frames);
     for (worker::Frame& frame : frames) computed.gradients.push_back(std::move(frame.bytes));
   }
   pushed_ = true;
@@ -116,7 +118,7 @@ Result<void> ClientBatch::set_metrics(const model::Graph& graph, model::Workspac
     columns[inputs + o] = {widths[o], {values, values + floats}};
   }
   std::vector<model::VariableView> views;
-  for (std::vector<float>& values : values_) views.push_back({values.data(), nullptr});
+  for (const std::span<float> values : values_) views.push_back({values.data(), nullptr});
   std::vector<std::vector<float>> predictions;
   graph.forward(records_, views, workspace, 1, predictions, &computed.metrics);
   if (results.loss) computed.metrics[0].sums.loss = *results.loss * computed.metrics[0].sums.weight;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/model/float_buffer.h"
 #include "shared/model/graph.h"
 #include "worker/core/events.h"
 
@@ -52,7 +53,8 @@ class ClientBatch final {
   uint64_t client_ = 0;
   bool training_ = true;
   bool pushed_ = false;
-  std::vector<std::vector<float>> values_;
+  model::FloatBuffer floats_;
+  std::vector<std::span<float>> values_;    // by variable, in floats_
   worker::WorkerEffects::Compute compute_;  // until the batch is pushed
 };
 
