@@ -72,12 +72,11 @@ def _wide_deep(lab, name, job, batch, optimizer, times, cpu_us=None, beside_us=N
     """
     data = zipf_clicks(lab)
     python = venv_python(lab, TENSORFLOW)
-    script = lab.peer("tensorflow/bench_train.py")
     warm(data / "train.tsv")
     ours, theirs = [], []
     for pack in (10, 1, 10):
         ours.append(_train_wide_deep(lab, name, job, data))
-        theirs.append(_tensorflow(lab, name, python, script, batch, optimizer, pack))
+        theirs.append(tensorflow_rate(lab, name, python, batch, optimizer, pack))
     best, rival = max(ours, key=lambda run: run["ex_s"]), max(theirs, key=lambda run: run["ex_s"])
     told = "; ".join(f"{figure(run['ex_s'])} and {run['cpu_us_per_ex']:.1f} CPU us with {run['pack']} packed" for run in theirs)
     yield at_least("examples/s, against TensorFlow's", best["ex_s"] / rival["ex_s"], times, " x", f"{figure(best['ex_s'])} to {told}")
@@ -98,8 +97,9 @@ def _train_wide_deep(lab, name, job, data):
     return {"ex_s": records / summary["train_seconds"], "cpu_us": ended.cpu_s / records * 1e6, "cpu_us_told": told / records * 1e6}
 
 
-def _tensorflow(lab, name, python, script, batch, optimizer, pack):
-    command = [python, script, "--model", "wd", "--batch", batch, "--opt", optimizer, "--ps", 2, "--workers", 1, "--pack", pack,
+def tensorflow_rate(lab, name, python, batch, optimizer, pack, workers=1):
+    """Trains Wide & Deep 64-32 with 2 ps and `workers` of ParameterServerStrategy, `pack` steps in a function."""
+    command = [python, lab.peer("tensorflow/bench_train.py"), "--model", "wd", "--batch", batch, "--opt", optimizer, "--ps", 2, "--workers", workers, "--pack", pack,
                "--logdir", lab.row_folder(name)]
     # The script exits with 0 even if it fails. Only a line of JSON means success.
     return lab.run(name, command, 900, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder(name)).summary()
