@@ -89,6 +89,16 @@ def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes
 
 
+def texts_of(classes: np.ndarray) -> list[str] | None:
+    """Returns the texts by which the programs name classes; None if they are named 0, 1, 2, …: those that are these
+    numbers, more than CLASSES_MAX, and those that can't be told apart as texts."""
+    labels = classes.tolist()
+    if len(labels) > CLASSES_MAX or (classes.dtype.kind != "b" and labels == list(range(len(labels)))):
+        return None
+    texts = [text_of(label) for label in labels]
+    return texts if len(set(texts)) == len(texts) and all(texts) else None
+
+
 def as_labels(y: Any) -> np.ndarray:
     """Returns labels as an array. Numbers among objects become integers, if all are, otherwise floats. Joins the labels,
     or the arrays of labels, of an iterator."""

@@ -18,11 +18,11 @@ from ._advice import uneven_columns, worse_than_simple
 from ._importance import permutation_importance
 from ._labels import (
     are_classes, are_signs, are_two_labels, as_labels, as_numbers, as_weights, check_present, check_two, classes_of,
-    encode_known, guess_of, integers_of, mean_weight, one_dimensional)
+    encode_known, guess_of, integers_of, mean_weight, one_dimensional, texts_of)
 from ._progress import print_epochs
 from ._saved import check_storable, read_extras, write_extras
 from ._table import Table, rows_of, split, table_of, titles_of, with_titles
-from ._training import Callback, Trained, job_text, set_length, threads_of, train
+from ._training import Callback, Trained, classes_in, job_text, set_length, threads_of, train
 from ._values import check_range, warn
 
 __all__ = ["Model"]
@@ -30,6 +30,14 @@ __all__ = ["Model"]
 _TASK_LOSS = {"binary": "logistic", "classes": "softmax_cross_entropy", "regression": "squared"}
 _ONE_VALUE = ("factorization_machine", "matrix_factorization")  # presets that can't have several classes
 _LOSS_KEYS = ("model.loss", "model.layers", "model.outputs")
+
+
+def _add_target(table: Table, name: str, labels: np.ndarray, texts: list[str] | None) -> None:
+    """Adds the column of a target. `texts`: those of the classes whose places the labels are."""
+    if texts:
+        table.add_dictionary(name, labels, texts)
+    else:
+        table.add_numbers(name, labels)
 
 
 class Model:
@@ -142,13 +150,18 @@ class Model:
             warn(advice)
         settings = self._settings()
         y = as_labels(y)
+        texts = classes_in(self.job, target) if self.job is not None else None
+        if texts:
+            known = integers_of(texts) if y.dtype.kind in "iu" else np.array(texts)
         labels, found = self._encode(y, table.rows, known, None if title is None else str(title))
         if self.job is None:
             target = settings["model.target"] = self._free_name("label", table)
             self._set_task(labels, found, settings)
         elif target in table.names:
             raise ValueError(f"X has the column {target!r}, which is the target; remove it from X")
-        table.add_numbers(target, labels)
+        if self.job is None and found is not None and (texts := texts_of(found)):
+            settings[f"data.fields.{target}.classes"] = texts
+        _add_target(table, target, labels, texts)
         weights, self._weight_unit = self._free_name("sample_weight", table), None
         if sample_weight is not None:
             self._weight_unit = mean_weight(sample_weight)
@@ -158,7 +171,7 @@ class Model:
         if eval_set is not None:
             titles = titles_of(X) if names is None else None
             held_out = table_of(with_titles(eval_set[0], titles), names, table.columns_of_texts())
-            held_out.add_numbers(target, encode_known(as_labels(eval_set[1]), found, held_out.rows))
+            _add_target(held_out, target, encode_known(as_labels(eval_set[1]), found, held_out.rows), texts)
             if sample_weight is not None:
                 held_out.add_numbers(weights, np.ones(held_out.rows, np.float32))
             alive.append(held_out)
@@ -222,10 +235,7 @@ class Model:
         table = self._table_of(X)
         output = self.description["outputs"][0]
         codes = encode_known(as_labels(y), self.classes, table.rows, "y")
-        if output["classes"]:  # the field of the target holds the texts of the classes
-            table.add_dictionary(output["target"], codes, output["classes"])
-        else:
-            table.add_numbers(output["target"], codes)
+        _add_target(table, output["target"], codes, output["classes"])
         if output["weights"]:
             sample_weight = np.ones(table.rows) if sample_weight is None else sample_weight
             self._weight_unit = self._weight_unit or mean_weight(sample_weight)
@@ -464,14 +474,15 @@ class Model:
         return model
 
     def to_bytes(self) -> bytes:
-        """Returns the model as one piece, for from_bytes(). `feature_names`, and labels other than 0, 1, 2, …, are not part
-        of it, and a warning says so; pickle keeps them."""
-        if self.classes is not None and not self.description["outputs"][0]["classes"]:
-            if self.classes.tolist() != list(range(len(self.classes))):
-                shown = ", ".join(map(repr, self.classes.tolist()[:3]))
-                warn(f"the labels {shown}{', …' if len(self.classes) > 3 else ''} are not part of the bytes, so from_bytes() "
-                     f"gives 0 to {len(self.classes) - 1}; pickle keeps them")
-        return self._as_piece()
+        """Returns the model as one piece, for from_bytes(). It has no `feature_names`, and the labels as texts
+        unless they are 0, 1, 2, …. A warning says so if they are no texts; pickle keeps them as they are."""
+        piece = self._as_piece()
+        kept = None if self.classes is None else self._kept_classes()
+        if kept is not None and self.classes.tolist() != kept.tolist():
+            shown, given = (", ".join(map(repr, each.tolist()[:3])) + (", …" if len(each) > 3 else "")
+                            for each in (self.classes, kept))
+            warn(f"the bytes do not have the labels {shown} as they are: from_bytes() gives {given}; pickle keeps them")
+        return piece
 
     def _as_piece(self) -> bytes:
         model = self._model()
@@ -505,9 +516,13 @@ class Model:
         if "classes" in extras:
             self.classes = None if extras["classes"] is None else np.array(extras["classes"])
             return
+        self.classes = self._kept_classes()
+
+    def _kept_classes(self) -> np.ndarray | None:
+        """Returns the classes that the job of the model names: texts, or integers if the data were cells without types."""
         named = self.description["outputs"][0]["classes"]
-        table = re.search(r'^format = "(csv|tsv)"', self.description["job"], re.MULTILINE)  # its cells have no types
-        self.classes = (integers_of(named) if table else np.array(named)) if named else self._classes_of_output()
+        typeless = re.search(r'^format = "(csv|tsv)"', self.description["job"], re.MULTILINE)
+        return (integers_of(named) if typeless else np.array(named)) if named else self._classes_of_output()
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_trained", "description")}

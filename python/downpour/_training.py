@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
@@ -66,6 +67,15 @@ def job_text(job: str | os.PathLike) -> tuple[bytes, bytes]:
         path = pathlib.Path(job).absolute()
         return path.read_bytes(), str(path.parent).encode()
     return str(job).encode(), os.getcwd().encode()
+
+
+def classes_in(job: str | os.PathLike, target: str) -> list[str] | None:
+    """Returns the classes of the target in a job of the form that the programs write; None if it has none."""
+    text = job_text(job)[0].decode(errors="replace")
+    names = "|".join(map(re.escape, (target, json.dumps(target))))
+    table = re.search(rf"^\[data\.fields\.(?:{names})\]\n((?:(?!\[).*\n)*)", text + "\n", re.MULTILINE)
+    classes = re.search(r"^classes *= *(\[.*\])$", table[1], re.MULTILINE) if table else None
+    return json.loads(classes[1]) if classes else None
 
 
 class Trained:

@@ -141,11 +141,15 @@ def test_labels_that_no_model_can_use():
     assert fit(THREE.astype(str)).classes.tolist() == ["0", "1", "2"]
 
 
-def test_labels_that_are_not_part_of_the_bytes():
-    with pytest.warns(UserWarning, match="labels 1, 2, 3 are not part of the bytes, so from_bytes.* gives 0 to 2"):
-        quiet(THREE + 1).to_bytes()
+def test_labels_in_the_bytes_of_a_model():
+    with pytest.warns(UserWarning, match="the labels 1, 2, 3 as they are: from_bytes.* gives '1', '2', '3'"):
+        piece = quiet(THREE + 1).to_bytes()
+    assert dp.Model.from_bytes(piece).classes.tolist() == ["1", "2", "3"]
+    with pytest.warns(UserWarning, match="the labels False, True as they are"):
+        quiet(THREE == 1).to_bytes()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        assert dp.Model.from_bytes(fit(np.array(["b", "a", "NA"])[THREE]).to_bytes()).classes.tolist() == ["NA", "a", "b"]
         assert dp.Model.from_bytes(quiet(THREE).to_bytes()).classes.tolist() == [0, 1, 2]
         fit(X.a).to_bytes()
 
@@ -164,6 +168,41 @@ def test_a_model_of_a_file_has_the_labels_of_the_file(tmp_path, values):
     assert (predicted == (y > 0 if values == (-1, 1) else y)).mean() > 0.9
     assert model.importance(frame[["x"]], y)["x"] > 0
     model.partial_fit(frame[["x"]], y)
+
+
+@pytest.mark.parametrize("values", [("no", "yes"), ("NA", "b", "?"), (1, 3, 5), (False, True), (7, 9)])
+def test_the_programs_know_the_classes_of_a_saved_model(tmp_path, values):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=900)
+    y = np.array(values)[np.digitize(x, [0] if len(values) == 2 else [-0.5, 0.5])]
+    frame = pd.DataFrame({"x": x})
+    model = dp.Model(epochs=5).fit(frame, y)
+    model.save(tmp_path / "run")
+    frame.assign(label=y).to_csv(tmp_path / "data.csv", index=False)
+
+    def downpour(*arguments):
+        ended = subprocess.run([program("downpour"), *arguments, "run", "--data", "data.csv", "--quiet"], cwd=tmp_path, check=True,
+                               capture_output=True, text=True)
+        return ended.stdout
+
+    likeliest = [line.split("\t")[0] for line in downpour("predict", "--top", "1").splitlines()]
+    assert likeliest == [str(label) for label in model.predict(frame)]
+    assert "examples" in downpour("eval")
+    again = dp.Model.load(tmp_path / "run")
+    assert again.classes.tolist() == sorted(values)
+    again.partial_fit(frame, y)
+    assert (again.predict(frame) == y).mean() > 0.9
+
+
+def test_the_job_of_another_model_keeps_the_order_of_its_classes():
+    x = np.random.default_rng(1).normal(size=900)
+    frame, y = pd.DataFrame({"x": x}), np.where(x > 0.5, "common", "zrare")
+    job = dp.Model(epochs=5).fit(frame, y).description["job"].replace('["common", "zrare"]', '["zrare", "common"]')
+    model = dp.Model(job=job).fit(frame, y)
+    assert model.classes.tolist() == ["zrare", "common"]
+    assert (model.predict(frame) == y).mean() > 0.9
+    with pytest.raises(ValueError, match="'other', which is none of the classes"):
+        dp.Model(job=job).fit(frame, np.where(x > 0.5, "common", "other"))
 
 
 def test_labels_that_are_texts_stay_texts(tmp_path):

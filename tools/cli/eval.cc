@@ -87,7 +87,8 @@ Result<FileFacts> form_of(const std::string& file, const DataSpec& data) {
 }
 
 // A model that was trained on columns in memory reads files with the same columns.
-// A text that usually means "missing" in a file is a category if it was one of the training.
+// A text that usually means "missing" in a file is a category or a class if it was one of the
+// training.
 Result<void> take_form_of(const std::string& file, Storage& storage, Job& job) {
   DataSpec& data = job.data;
   if (!is_memory(data.format)) return {};
@@ -97,8 +98,12 @@ Result<void> take_form_of(const std::string& file, Storage& storage, Job& job) {
   if (!data.missing.empty()) {
     DP_TRY(const auto scorer, Scorer::open(storage, job.run_dir));
     DP_TRY(const std::vector<std::string> known, scorer->known_among(data.missing));
-    std::erase_if(data.missing,
-                  [&](const std::string& mark) { return std::ranges::count(known, mark) > 0; });
+    std::erase_if(data.missing, [&](const std::string& mark) {
+      const auto has_class = [&](const FieldSpec& field) {
+        return std::ranges::count(field.classes, mark) > 0;
+      };
+      return std::ranges::count(known, mark) > 0 || std::ranges::any_of(data.fields, has_class);
+    });
   }
   for (const std::string& mark : missing)
     if (std::ranges::count(data.missing, mark) == 0) data.missing.push_back(mark);
