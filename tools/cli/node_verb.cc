@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <netinet/in.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -152,6 +154,18 @@ Result<void> keep_running(const std::string& program, std::vector<std::string> a
   ::_exit(0);
 }
 
+/// Returns the interface that takes connections to each address of this machine. Where there is
+/// IPv6, it takes those over IPv4, too.
+std::string everywhere() {
+  const int fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  const bool has_ipv6 =
+      fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof(any)) == 0;
+  if (fd >= 0) ::close(fd);
+  return has_ipv6 ? "[::]" : "0.0.0.0";
+}
+
 /// Returns the exit status, if this process does not become another program.
 Result<int> run_node(const NodeFlags& flags) {
   const std::string text = environment("TF_CONFIG");
@@ -162,7 +176,7 @@ Result<int> run_node(const NodeFlags& flags) {
                stderr);
     return 0;
   }
-  DP_TRY(const NodePlan plan, plan_node(config, environment("DOWNPOUR_CHIEF")));
+  DP_TRY(const NodePlan plan, plan_node(config, environment("DOWNPOUR_CHIEF"), everywhere()));
   for (const std::string& one : flags.set) {
     if (!plan.ps_in_workers || !one.starts_with("cluster.ps_threads=")) continue;
     return Error{ErrorCode::kUsage, "a ps in a worker has one thread", str("--set ", one),

@@ -182,8 +182,16 @@ Result<TfConfig> parse_tf_config(std::string_view text) {
   return config;
 }
 
-Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_address) {
+Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_address,
+                           const std::string& everywhere) {
   using Task = TfConfig::Task;
+  if (!chief_address.empty()) {
+    if (auto checked = parse_address(chief_address, ""); !checked) {
+      Error error = std::move(checked).error();
+      error.where = "DOWNPOUR_CHIEF";
+      return error;
+    }
+  }
   NodePlan plan{.role = config.task == Task::kChief ? wire::Role::kChief
                         : config.task == Task::kPs  ? wire::Role::kPs
                                                     : wire::Role::kWorker,
@@ -214,7 +222,7 @@ Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_addr
   if (config.task == Task::kPs) own = config.ps.at(config.index);
   const size_t colon = own.rfind(':');
   plan.host = own.substr(0, colon);
-  const std::string interface = is_loopback(plan.host) ? plan.host : "0.0.0.0";
+  const std::string interface = is_loopback(plan.host) ? plan.host : everywhere;
   plan.bind = interface + own.substr(colon);
   plan.ps_bind = interface + ":*";
   return plan;

@@ -44,9 +44,11 @@ struct NodePlan {
 };
 
 /// Returns what the process runs. `chief_address` is the value of DOWNPOUR_CHIEF; empty: not set.
+/// `everywhere` is the interface that stands for all of the machine.
 /// A cluster without ps has one in each worker, as MultiWorkerMirroredStrategy places variables.
-/// Errors: kConfig if the address of the chief is not known, or if the chief sees neither ps nor
-/// workers.
-Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_address);
+/// Errors: kConfig if the address of the chief is not known or not HOST:PORT, or if the chief sees
+/// neither ps nor workers.
+Result<NodePlan> plan_node(const TfConfig& config, const std::string& chief_address,
+                           const std::string& everywhere);
 
 }  // namespace downpour::tools

@@ -23,7 +23,7 @@ constexpr const char* kDynamic =
 NodePlan planned(const std::string& text, const std::string& chief = "") {
   const auto config = parse_tf_config(text);
   if (!config) FAIL(config.error().what);
-  const auto plan = plan_node(*config, chief);
+  const auto plan = plan_node(*config, chief, "0.0.0.0");
   if (!plan) FAIL(plan.error().what);
   return *plan;
 }
@@ -31,7 +31,7 @@ NodePlan planned(const std::string& text, const std::string& chief = "") {
 Error refused(const std::string& text, const std::string& chief = "") {
   const auto config = parse_tf_config(text);
   if (!config) return config.error();
-  const auto plan = plan_node(*config, chief);
+  const auto plan = plan_node(*config, chief, "0.0.0.0");
   REQUIRE_FALSE(plan);
   return plan.error();
 }
@@ -181,6 +181,21 @@ TEST_CASE("an error quotes the part that is wrong", "[tf_config]") {
        "TF_CONFIG: cluster.chief");
   says(R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0}})",
        "neither ps nor workers", "TF_CONFIG: cluster");
+  const Error chief = refused(kTfJob, "localhost");
+  CHECK(chief.what == R"("localhost" is not HOST:PORT)");
+  CHECK(chief.where == "DOWNPOUR_CHIEF");
+}
+
+TEST_CASE("an address in brackets is one of IPv6", "[tf_config]") {
+  const auto config = parse_tf_config(
+      R"({"cluster":{"chief":["[fd00::2]:1"],"ps":["[::1]:2"]},"task":{"type":"ps","index":0}})");
+  REQUIRE(config);
+  const NodePlan ps = plan_node(*config, "", "[::]").value();
+  CHECK(ps.chief == "[fd00::2]:1");
+  CHECK(ps.bind == "[::1]:2");
+  CHECK(plan_node({.chief = "[fd00::2]:1", .ps = {{0, "b:2"}}, .task = TfConfig::Task::kPs}, "",
+                  "[::]")
+            ->bind == "[::]:1");
 }
 
 }  // namespace
