@@ -18,6 +18,7 @@
 #include "shared/data/reading/dataset.h"
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
+#include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/flags/member_flags.h"
 #include "shared/transport/endpoint.h"
@@ -51,6 +52,10 @@ Result<int> run(const Flags& flags) {
   }
   // Without --insecure a TCP port always uses keys.
   DP_TRY(const std::string endpoint, transport::normalize_bind_endpoint(flags.bind, true));
+  if (endpoint.ends_with(":*")) {
+    return Error{ErrorCode::kUsage, "the chief needs a port that its ps and workers know",
+                 str("--bind ", flags.bind), "name a port, for example 127.0.0.1:7000"};
+  }
   DP_TRY(auto given, chief::load_given_job(flags.job, overrides,
                                            {.begins = true,
                                             .fresh = flags.fresh,
@@ -133,6 +138,7 @@ Result<int> run(const Flags& flags) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  prepare_process();
   exit_on_stop_signals();
   Flags flags;
   const auto ended = parse_flags(
@@ -159,7 +165,7 @@ int run_program(int argc, char** argv) {
       argc, argv);
   if (ended) return *ended;
   const auto status = run(flags);
-  return status ? *status : report_error(status.error());
+  return checked_output(status ? *status : report_error(status.error()));
 }
 
 }  // namespace downpour::chief

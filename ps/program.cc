@@ -3,6 +3,7 @@
 #include "ps/program.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -105,6 +106,17 @@ Result<int> run(Flags flags) {
   return end.code();
 }
 
+/// Returns where a thread of a ps listens: at the next port or socket.
+Result<std::string> endpoint_of_thread(const std::string& bind, uint32_t thread) {
+  if (thread == 0 || bind.ends_with(":*")) return bind;
+  if (bind.starts_with("ipc://")) return str(bind, "-", thread);
+  const size_t port_at = bind.rfind(':') + 1;
+  const uint64_t port = std::strtoul(bind.c_str() + port_at, nullptr, 10) + thread;
+  if (port <= 65'535) return str(bind.substr(0, port_at), port);
+  return Error{ErrorCode::kUsage, str("thread ", thread, " of the ps would listen at port ", port),
+               bind, "choose a smaller port: each thread takes the next one"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PsProcess>> start_ps(const PsProcessOptions& given) {
@@ -129,7 +141,7 @@ Result<std::unique_ptr<PsProcess>> start_ps(const PsProcessOptions& given) {
   auto cores = std::make_unique<Cores>();
   for (uint32_t t = 0; t < given.threads; ++t) {
     options.thread = t;
-    options.endpoint = t > 0 && bind.starts_with("ipc://") ? str(bind, "-", t) : bind;
+    DP_TRY(options.endpoint, endpoint_of_thread(bind, t));
     DP_TRY_VOID(cores->add(options, keyring));
   }
   cores->run(given.on_failed);
@@ -137,6 +149,7 @@ Result<std::unique_ptr<PsProcess>> start_ps(const PsProcessOptions& given) {
 }
 
 int run_program(int argc, char** argv) {
+  prepare_process();
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
   Flags flags;
   PsProcessOptions& options = flags.process;
@@ -148,8 +161,8 @@ int run_program(int argc, char** argv) {
       {chief_flag(options.chief),
        cluster_flag(
            "--bind", &options.bind,
-           "Address at which the ps accepts workers; * chooses a free port, and each thread "
-           "has its own port"),
+           "Address at which the ps accepts workers; each thread takes the next port, and * "
+           "chooses free ports"),
        cluster_flag(
            "--advertise", &options.advertise_host,
            "Host name or address that workers use for this ps, needed if --bind is 0.0.0.0"),

@@ -156,8 +156,8 @@ Error bind_error(const std::string& endpoint, const Address& address, int error_
     return {.code = ErrorCode::kUnavailable,
             .what = str(tcp ? "port " : "endpoint ", tcp ? address.place : endpoint, " is in use"),
             .where = endpoint,
-            .hint = tcp ? "stop the process that listens there, or choose another port (* chooses "
-                          "a free one)"
+            .hint = tcp ? "stop the process that listens there, or choose another port; with * a "
+                          "ps chooses a free one"
                         : "choose another name"};
   }
   if (address.scheme == Scheme::kIpc) {
