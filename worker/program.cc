@@ -168,6 +168,7 @@ Result<int> run(Flags flags, StartPs start_ps) {
 }  // namespace
 
 int run_program(int argc, char** argv, StartPs start_ps) {
+  prepare_process();
   block_stop_signals();  // before any thread starts; the watcher receives pending signals
   Flags flags;
   worker::WorkerOptions& options = flags.worker;

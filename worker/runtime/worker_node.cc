@@ -85,6 +85,7 @@ void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId
                             wire::Message&& message) {
   const Incarnation* from = connections_.find_address(peer);
   if (from == nullptr) return;
+  connections_.on_received(*from);
   stats_.pulled_bytes += message.values.size();
   if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // for the Goodbye
   WorkerEffects fx;
@@ -96,7 +97,10 @@ void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId
 bool WorkerNode::pump(int64_t now_ns) {
   if (!flush(now_ns)) return false;
   const bool tunes = now_ns >= stats_at_ns_ && readers_ != nullptr;
-  if (now_ns >= stats_at_ns_) tell_stats(now_ns);
+  if (now_ns >= stats_at_ns_) {
+    connections_.report_silent(now_ns);
+    tell_stats(now_ns);
+  }
   WorkerEffects fx;
   if (tunes) tune(now_ns, fx);
   if (const int signal = leave_signal_.exchange(0); signal != 0) {
@@ -220,6 +224,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
   for (WorkerEffects::Send& send : fx.sends) {
     const transport::PeerId* peer = connections_.find_peer(send.to);
     if (peer == nullptr) continue;  // an owner in an older view: the request is regrouped
+    connections_.on_sent(now_ns, send.to);
     stats_.pushed_bytes += send.message.values.size();
     // The outbox has the only copy of predictions for the chief.
     outbox_.send(

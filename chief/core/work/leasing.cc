@@ -563,6 +563,11 @@ void Leasing::revoke_idle(Turn& turn, bool stalled) {
     defended(Defence::kChiefLeaseIdle);
     turn.log(shard_event(turn, "idle", held.shard)
                  .add("attempt", table_.holder(held.shard, held.worker)->attempt));
+    if (worker != nullptr) {
+      turn.notice_of(worker->peer, NoticeLevel::kWarning,
+                     str(worker->full_name(), " makes no progress with shard ", held.shard,
+                         ", which is leased again: see what it printed; it may not reach a ps"));
+    }
     revoke(turn, held.shard, held.worker);
   }
 }

@@ -38,5 +38,29 @@ TEST_CASE("a worker reaches the ps of its process without a socket, and others a
   CHECK(poll_all(elsewhere, 1));
 }
 
+TEST_CASE("a ps that is asked and never answers is reported once", "[worker]") {
+  constexpr int64_t kLater = 2 * Connections::kSilentNs;
+  transport::Mailbox self;
+  wire::View view{.id = {1, 1}};
+  for (const uint64_t ps : {8U, 9U, 10U})
+    view.owners.push_back({.index = uint32_t(ps),
+                           .incarnation = Incarnation{ps},
+                           .endpoint = str("tcp://127.0.0.1:", ps)});
+  std::vector<std::string> lines;
+  Connections connections(*self.transport, "tcp://127.0.0.1:2", {},
+                          [&](const std::string& line) { lines.push_back(line); });
+  connections.connect_owners(view);
+  connections.on_sent(0, address_of(view.owners[0]));
+  connections.on_sent(kLater, address_of(view.owners[0]));
+  connections.on_sent(0, address_of(view.owners[1]));
+  connections.on_received(address_of(view.owners[1]));
+  connections.report_silent(Connections::kSilentNs - 1);
+  CHECK(lines.empty());
+  connections.report_silent(kLater);
+  connections.report_silent(2 * kLater);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].starts_with("ps 8 at tcp://127.0.0.1:8 has not answered for 15 s"));
+}
+
 }  // namespace
 }  // namespace downpour::worker
