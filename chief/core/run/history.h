@@ -55,6 +55,8 @@ class History {
 
   /// Records that partitions may hold batches of the current epoch from now on.
   void begin_epoch();
+  /// Records that no partition holds anything of the current epoch.
+  void unbegin_epoch() { begun_ = epoch_; }
   /// Makes the first epoch that is not complete the current one.
   void advance() { epoch_ = complete_; }
   /// Adds the account of the current epoch, which is complete or `partial`.

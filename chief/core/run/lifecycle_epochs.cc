@@ -438,6 +438,13 @@ void Lifecycle::end_reconcile(Turn& turn, const RoundOutcome& outcome) {
     return reconcile_next(turn);
   }
   if (epoch < history_.complete() && !roll_back_to(turn, epoch)) return;
+  // A stop may have come between an epoch and its evaluation, which follows now.
+  const bool begun = std::ranges::any_of(outcome.lacking, &LackingShard::begun) ||
+                     outcome.lacking.size() < outcome.shards || pass_.earlier_leases();
+  if (!begun && !stopping && history_.complete() > 0 && !history_.evaluated()) {
+    history_.unbegin_epoch();
+    return begin_evaluation(turn);
+  }
   if (!take_lacking(turn, outcome)) return;
   phases_.enter(turn, stopping ? Phase::kSaving : Phase::kTraining);
   return stopping ? want_save(turn) : check_pass_end(turn);
