@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shared/job/field_output.h"
 #include "shared/job/formats.h"
 #include "tools/data/record_cursor.h"
 
@@ -52,6 +53,7 @@ void conclude(const Met& met, bool table, data::ValueField& field) {
 std::vector<data::ValueField> declared_fields(const DataSpec& data) {
   std::vector<data::ValueField> fields;
   for (const FieldSpec& spec : data.fields.empty() ? default_fields(data.format) : data.fields) {
+    if (is_cross(spec)) continue;  // made of other fields
     data::ValueField& field = fields.emplace_back();
     field.name = spec.name;
     field.spec = spec;

@@ -125,6 +125,15 @@ TEST_CASE("head of a job shows the declared fields, under their names, before th
       2);
   CHECK(head[0] == Json{{"cost", 100}, {"label", 0}});
   CHECK(head[1]["cost"].is_null());
+  // A cross is made of other fields.
+  const auto keys = head_of_job(
+      dir,
+      "data.source = \"a.csv\"\ndata.format = \"csv\"\ndata.header = true\n"
+      "data.fields.when = { type = \"string\" }\ndata.fields.price = { type = \"string\" }\n"
+      "data.fields.both = { transform = [{ op = \"cross\", fields = [\"when\", \"price\"] }] }\n"
+      "data.fields.label = {}\n",
+      2);
+  CHECK(keys[0] == Json{{"when", "1"}, {"price", "100"}, {"label", 0}});
 }
 
 TEST_CASE(
