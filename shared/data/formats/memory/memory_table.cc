@@ -128,6 +128,11 @@ Result<void> check_table(const MemoryTable& table) {
                  str("the data have ", table.rows, " rows and ", table.columns.size(), " columns"),
                  "", "give at least one row and one column"};
   }
+  constexpr uint64_t kRowsMax = uint64_t{1} << 47;  // bytes that a process can address
+  if (table.rows > kRowsMax) {
+    return Error{ErrorCode::kBadData, str("the data have ", table.rows, " rows"), "",
+                 "give the number of rows that are in memory"};
+  }
   for (const MemoryColumn& column : table.columns) {
     if (column.name.empty()) return wrong(column, "has no name", "name every column");
     if (table.find(column.name) != &column)

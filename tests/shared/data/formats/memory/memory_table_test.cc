@@ -390,6 +390,7 @@ TEST_CASE("memory: errors name the column", "[data]") {
   CHECK(find_table("memory:0").error().code == ErrorCode::kNoInput);
 
   CHECK_FALSE(check_table({0, {numbers("x", {'f', 4}, values)}}));
+  CHECK_FALSE(check_table({uint64_t{1} << 62, {numbers("x", {'f', 4}, values)}}));
   CHECK_FALSE(check_table({3, {}}));
   CHECK_FALSE(check_table({3, {numbers("x", {'f', 4}, values), numbers("x", {'f', 4}, values)}}));
   const std::vector<int8_t> codes = {0, 2, 1};
