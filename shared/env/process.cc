@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -11,6 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
+
+#include "shared/base/error_text.h"
 
 namespace downpour {
 namespace {
@@ -150,6 +155,21 @@ void keep_to_part(uint32_t index, uint32_t parts) {
 std::string program_dir() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+void prepare_process() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest number that is free is the one of this stream.
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+int checked_output(int status) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || status != 0) return status;
+  return report_error({ErrorCode::kIo, "the output could not be written completely", "stdout",
+                       "free space where it goes, then run the command again"});
 }
 
 std::string host_name() {

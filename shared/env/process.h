@@ -37,6 +37,15 @@ void prefer_throughput();
 /// processor and leaves another one idle. Called by mains, before they start other threads.
 void keep_to_part(uint32_t index, uint32_t parts);
 
+/// The first call of mains. Opens /dev/null in place of a standard stream that is closed, so that
+/// no other file gets its number and with it the messages of this process. Makes a write beyond the
+/// limit of a file's size (ulimit -f) fail with EFBIG: SIGXFSZ would end the process without a
+/// message.
+void prepare_process();
+/// The last call of mains. Returns the exit status: `status`, or that of kIo, with a message, if it
+/// is 0 and stdout could not be written.
+int checked_output(int status);
+
 std::string host_name();
 /// Returns the folder of the running program. All of Downpour's programs are in one folder.
 std::string program_dir();

@@ -164,6 +164,37 @@ TEST_CASE("records of stdin are predicted and evaluated like those of a file", "
   CHECK(std::filesystem::is_empty(dir / "tmp"));
 }
 
+TEST_CASE("a stream that is closed or full neither damages files nor loses results unnoticed",
+          "[integration]") {
+  const ScratchDir dir;
+  train_animals(dir);
+  const auto shell = [&](const std::string& arguments) {
+    const std::string command = "cd " + dir.path() + " && " + DP_BIN_DIR + "/downpour " + arguments;
+    return WEXITSTATUS(std::system(command.c_str()));
+  };
+  const std::string wanted =
+      downpour(dir, {"predict", dir / "run", "--quiet", "--data", dir / "new-1.csv"}).out;
+  for (const char* closed : {"2>&-", ">&-", ">&- 2>&-", "<&- >&- 2>&-"}) {
+    CAPTURE(closed);
+    CHECK(shell(std::string("predict run --data new-1.csv --out o.txt ") + closed) == 0);
+    CHECK(read_text(dir / "o.txt") == wanted);
+    CHECK(shell(std::string("train animals.csv --epochs 1 --set run_dir=other --fresh ") +
+                closed) == 0);
+    CHECK(std::ranges::count(read_text(dir / "other/lock"), '\n') <= 1);
+  }
+  for (const char* verb : {"eval run --data animals.csv", "predict run --data new-1.csv", "version",
+                           "data head animals.csv", "train animals.csv --dry-run", "runs ."}) {
+    CAPTURE(verb);
+    CHECK(shell(std::string(verb) + " > /dev/full 2> err") == 74);
+    CHECK_THAT(read_text(dir / "err"), Catch::Contains("could not be written"));
+  }
+  // As where a batch system limits the size of files.
+  const std::string limited = "ulimit -f 1; cd " + dir.path() + "; " + DP_BIN_DIR +
+                              "/downpour train animals.csv --fresh > out 2> err";
+  CHECK(WEXITSTATUS(std::system(limited.c_str())) == 74);
+  CHECK_THAT(read_text(dir / "err"), Catch::Contains("File too large"));
+}
+
 TEST_CASE("predictions carry ids, names of classes and a header in every form of lines",
           "[integration]") {
   const ScratchDir dir;

@@ -9,6 +9,7 @@
 
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
+#include "shared/env/process.h"
 #include "shared/job/nearest_name.h"
 #include "tools/cli/verbs.h"
 
@@ -74,9 +75,7 @@ constexpr const char* kExamples =
     "--data more.tsv       evaluate the model\n  downpour predict runs/clicks --data new.tsv     "
     "write predictions\n  downpour VERB --help                            show the flags of a verb";
 
-}  // namespace
-
-int run_command_line(int argc, char** argv) {
+int run_verb(int argc, char** argv) {
   CLI::App app{
       "Downpour trains models with very large sparse variables on parameter servers and workers, "
       "and applies every record exactly once per epoch."};
@@ -105,6 +104,13 @@ int run_command_line(int argc, char** argv) {
     return exit_code(said.code);
   }
   return status;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  prepare_process();
+  return checked_output(run_verb(argc, argv));
 }
 
 }  // namespace downpour::tools

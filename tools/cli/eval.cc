@@ -329,6 +329,7 @@ void declare_predict(CLI::App* verb, int& status) {
       ->default_str("");
   verb->add_option("--top", flags->form.top,
                    "Write so many of the likeliest classes with their probabilities")
+      ->check(CLI::PositiveNumber)
       ->default_str("");
   verb->add_flag("--raw", flags->form.raw,
                  "Write the values before the functions of the outputs: logits instead of "
