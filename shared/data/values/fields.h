@@ -101,11 +101,10 @@ class FloatField {
   /// continue a number. At least 9 bytes from text.data() must be readable, even if `text` is
   /// shorter.
   bool convert(std::string_view text, float* to, Fault& fault) const;
-  /// Does the same for a number that has been parsed already. Not allowed if needs_text() or
-  /// needs_doubles().
+  /// Does the same for a number that has been parsed already. Not allowed if needs_text().
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
   /// Converts finite numbers in place. Returns how many it converted before the first one that is
-  /// refused.
+  /// refused. Not allowed if needs_text().
   size_t convert_numbers(std::span<float> values) const;
   /// Converts a value of an array, a protobuf message or a JSON document. Any bit pattern is
   /// allowed.
@@ -149,10 +148,9 @@ class FloatField {
   std::optional<NumberOps> defer_ops();
   /// Writes the field's default in place of a missing value. Fails if there is no default.
   bool convert_missing(float* to, Fault& fault) const;
+  /// Returns whether the texts of the values decide: of a label, of a slice, or of numbers whose ops
+  /// need the digits that a float does not have (NumberOps::need_doubles()).
   bool needs_text() const { return label_ != nullptr || wide_; }
-  /// Returns whether the ops need the digits that a float does not have
-  /// (NumberOps::need_doubles()).
-  bool needs_doubles() const { return wide_; }
 
  private:
   FloatField() : missing_(DataSpec{}) {}

@@ -120,7 +120,7 @@ class ArrayParser final : public RecordParser {
     field.leads = std::none_of(fields_.begin(), fields_.end(),
                                [&](const RowField& before) { return before.array == field.array; });
     const FloatField* const floats = field.field.floats();
-    if (floats != nullptr && field.count > 0 && !floats->needs_doubles()) {
+    if (floats != nullptr && field.count > 0 && !floats->needs_text()) {
       const bool plain = floats->is_plain();
       visit_npy_type(field.type, [&]<typename T, bool kSwap>() {
         if (plain) {
