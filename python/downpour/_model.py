@@ -22,8 +22,8 @@ from ._labels import (
 from ._progress import print_epochs
 from ._saved import check_storable, read_extras, write_extras
 from ._table import Table, rows_of, split, table_of, titles_of, with_titles
-from ._training import Callback, Trained, classes_in, job_text, set_length, threads_of, train
-from ._values import check_range, warn
+from ._training import Callback, Trained, job_text, set_length, target_texts, threads_of, train
+from ._values import check_range, text_of, warn
 
 __all__ = ["Model"]
 
@@ -44,7 +44,8 @@ class Model:
     """A model for tables with numbers, categories and texts, or for sparse matrices.
 
     Without arguments, the model is chosen for the data, as ``downpour train FILE`` does it. Training runs in this
-    process and writes nothing to the disk. The same data and seed give the same bits, for any `n_jobs`.
+    process and writes nothing to the disk. The same data and seed give the same bits, for any `n_jobs`; with a `job`,
+    if it sets train.mode = "sync" and train.replicas.
 
     Args:
         preset: "wide_deep", "deepfm", "dcn_v2", "dlrm", "factorization_machine", "matrix_factorization",
@@ -56,7 +57,7 @@ class Model:
         learning_rate: of the first optimizer; those of the others change by the same factor. None: the preset's.
         validation_fraction: share of the records that is held out to find the best epoch and to stop early; 0, or less than
             10 records: none.
-        seed: of weights, shuffling and dropout.
+        seed: of weights, shuffling and dropout; None: that of the job, or 1.
         n_jobs: threads; None: 1; -1: as many as this process may use.
         job: text of a job file, or the path of one that ends in .toml. It then decides everything that the other
             arguments leave open, and its data source is ignored if `fit` gets data.
@@ -81,7 +82,7 @@ class Model:
         batch_size: int | None = None,
         learning_rate: float | None = None,
         validation_fraction: float = 0.0,
-        seed: int = 1,
+        seed: int | None = None,
         n_jobs: int | None = None,
         job: str | os.PathLike | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -150,7 +151,9 @@ class Model:
             warn(advice)
         settings = self._settings()
         y = as_labels(y)
-        texts = classes_in(self.job, target) if self.job is not None else None
+        texts = None
+        if self.job is not None:
+            texts = target_texts(self.job, target, lambda: list(map(text_of, np.unique(y).tolist())))
         if texts:
             known = integers_of(texts) if y.dtype.kind in "iu" else np.array(texts)
         labels, found = self._encode(y, table.rows, known, None if title is None else str(title))
@@ -235,15 +238,15 @@ class Model:
         table = self._table_of(X)
         output = self.description["outputs"][0]
         codes = encode_known(as_labels(y), self.classes, table.rows, "y")
-        _add_target(table, output["target"], codes, output["classes"])
+        texts = target_texts(self.description["job"], output["target"], lambda: list(map(text_of, self.classes.tolist())))
+        _add_target(table, output["target"], codes, texts)
         if output["weights"]:
             sample_weight = np.ones(table.rows) if sample_weight is None else sample_weight
             self._weight_unit = self._weight_unit or mean_weight(sample_weight)
             table.add_numbers(output["weights"], as_weights(sample_weight, self._weight_unit))
         elif sample_weight is not None:
             raise ValueError("the first call had no sample_weight, so this one can't have any")
-        memory = {"data.format": "memory", "data.columns": [], "data.header": False, "data.delimiter": "", "eval.source": []}
-        settings = {**memory, "train.epochs": epochs, "eval.holdout": 0, **constant, **self.settings}
+        settings = {"eval.source": [], "train.epochs": epochs, "eval.holdout": 0, **constant, **self.settings}
         with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
             c.check(c.library().dp_model_save(self._model().pointer, f"{folder}/run".encode()))
             settings["train.warm_start"] = {"run": f"{folder}/run"}

@@ -69,13 +69,24 @@ def job_text(job: str | os.PathLike) -> tuple[bytes, bytes]:
     return str(job).encode(), os.getcwd().encode()
 
 
-def classes_in(job: str | os.PathLike, target: str) -> list[str] | None:
-    """Returns the classes of the target in a job of the form that the programs write; None if it has none."""
-    text = job_text(job)[0].decode(errors="replace")
+def target_texts(job: str | os.PathLike, target: str, labels: Callable[[], list[str]]) -> list[str] | None:
+    """Returns the texts of the classes in the order of the target's field in a job, if the field is a table, or one line.
+    For a field with `positive`, `labels` gives the texts of the data. None: the field has numbers. Raises ValueError for
+    labels that are not two with one positive."""
+    text = job_text(job)[0].decode(errors="replace") + "\n"
     names = "|".join(map(re.escape, (target, json.dumps(target))))
-    table = re.search(rf"^\[data\.fields\.(?:{names})\]\n((?:(?!\[).*\n)*)", text + "\n", re.MULTILINE)
-    classes = re.search(r"^classes *= *(\[.*\])$", table[1], re.MULTILINE) if table else None
-    return json.loads(classes[1]) if classes else None
+    table = re.search(rf"^\[data\.fields\.(?:{names})\]\n((?:(?!\[).*\n)*)", text, re.MULTILINE)
+    line = re.search(rf"^(?:data\.)?(?:fields\.)?(?:{names}) *= *\{{(.*)\}}", text, re.MULTILINE)
+    found = re.search(r"\b(classes|positive) *= *(\[[^\]]*\])", table[1] if table else line[1] if line else "")
+    if found is None:
+        return None
+    texts = json.loads(found[2])
+    if found[1] == "classes":
+        return texts
+    ordered = sorted(labels(), key=lambda label: label in texts)
+    if len(ordered) != 2 or (ordered[0] in texts) == (ordered[1] in texts):
+        raise ValueError(f"the job's target has `positive`, so y must have two labels, one of them of {texts}")
+    return ordered
 
 
 class Trained:

@@ -277,6 +277,31 @@ def test_partial_fit_with_a_job_and_names_of_columns():
         dp.Model().partial_fit(X, ["yes"] * len(X))
 
 
+def test_the_job_of_a_file_trains_on_data_in_memory(tmp_path):
+    frame = answers()
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    command = [_programs.program("downpour"), "init", "a.csv", "--target", "answer", "-o", "job.toml"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    job = (tmp_path / "job.toml").read_text()
+    assert "header = true" in job and 'format = "csv"' in job
+    model = dp.Model(job=tmp_path / "job.toml").fit(frame, "answer")
+    assert sorted(model.classes) == ["high", "wide"]
+    assert 'format = "memory"' in model.description["job"]
+
+
+def test_the_seed_of_a_job_counts_unless_another_is_given():
+    frame = answers()
+    job = '[data]\nsource = "-"\n[model]\npreset = "wide_deep"\ntarget = "answer"\n[train]\nepochs = 1\n'
+    codes = (frame.answer == "wide").to_numpy().astype(int)
+
+    def seed_of(text, **more):
+        job = dp.Model(job=text, **more).fit(frame[["x"]], codes, target="answer").description["job"]
+        line = [line for line in job.splitlines() if line.startswith("seed = ")]
+        return int(line[0].split("=")[1]) if line else 1
+
+    assert (seed_of(job), seed_of("seed = 7\n" + job), seed_of("seed = 7\n" + job, seed=9)) == (1, 7, 9)
+
+
 def test_settings_and_the_job_decide_the_processes(tmp_path):
     answers().to_csv(tmp_path / "a.csv", index=False)
     answers(seed=2).to_csv(tmp_path / "b.csv", index=False)

@@ -205,6 +205,22 @@ def test_the_job_of_another_model_keeps_the_order_of_its_classes():
         dp.Model(job=job).fit(frame, np.where(x > 0.5, "common", "other"))
 
 
+@pytest.mark.parametrize("positive", ["common", "zrare"])
+def test_the_positive_label_of_a_job_is_the_second_class(positive):
+    x = np.random.default_rng(1).normal(size=900)
+    frame, y = pd.DataFrame({"x": x}), np.where(x > 0.5, "common", "zrare")
+    job = ('[data]\nsource = "-"\nfields.x = { default = 0 }\nfields.label = { type = "string", positive = ["' + positive +
+           '"] }\n[model]\npreset = "logistic_regression"\n[train]\nepochs = 20\nbatch_size = 64\n')
+    model = dp.Model(job=job).fit(frame, y)
+    assert model.classes.tolist() == sorted(["common", "zrare"], key=lambda label: label == positive)
+    assert (model.predict(frame) == y).mean() > 0.9
+    for _ in range(3):
+        model.partial_fit(frame, y)
+    assert (model.predict(frame) == y).mean() > 0.9
+    with pytest.raises(ValueError, match="has `positive`, so y must have two labels"):
+        dp.Model(job=job).fit(frame, np.where(x > 0.5, "a", "b"))
+
+
 def test_labels_that_are_texts_stay_texts(tmp_path):
     x = np.random.default_rng(1).normal(size=900)
     y = np.array(["1", "2", "3"])[np.digitize(x, [-0.5, 0.5])]

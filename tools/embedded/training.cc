@@ -43,6 +43,11 @@ Result<ChosenJob> complete_job_of(const TrainingRequest& request) {
     out.warnings = std::move(chosen.warnings);
   } else if (!request.data.empty()) {
     set("data.source", str("'", request.data, "'"));
+    // The form of the job's own data does not apply.
+    set("data.format", "auto");
+    set("data.columns", "[]");
+    set("data.header", "false");
+    set("data.delimiter", "''");
   }
   DP_TRY(LoadedJob loaded, load_job(source, overrides, chief::process_environment()));
   std::string sniffed;
