@@ -16,26 +16,10 @@
 #include <utility>
 
 #include "shared/base/error_text.h"
+#include "shared/env/cgroup.h"
 
 namespace downpour {
 namespace {
-
-// Returns the number of processors in the quota of the cgroup, or a large number without a quota.
-double cgroup_cpus() {
-  double best = 1e9;
-  if (std::ifstream file("/sys/fs/cgroup/cpu.max"); file) {
-    std::string quota;
-    double period = 0;
-    if (file >> quota >> period && quota != "max" && period > 0) best = std::stod(quota) / period;
-  }
-  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double quota = 0;
-  double period = 0;
-  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0)
-    best = std::min(best, quota / period);
-  return best;
-}
 
 /// Returns the number in a file. Returns nothing if there is no such file, or if it has no number
 /// ("max").
@@ -78,7 +62,8 @@ uint32_t allowed_cpus() {
   const int count = sched_getaffinity(0, sizeof set, &set) == 0
                         ? CPU_COUNT(&set)
                         : int(sysconf(_SC_NPROCESSORS_ONLN));
-  return uint32_t(std::max(1.0, std::min(double(count), std::ceil(cgroup_cpus()))));
+  return uint32_t(
+      std::max(1.0, std::min(double(count), std::ceil(cgroup_limits().cpus.value_or(count)))));
 }
 
 uint64_t free_memory() {
@@ -88,14 +73,7 @@ uint64_t free_memory() {
     uint64_t kib = 0;
     if (key == "MemAvailable:" && info >> kib) free = kib * 1024;
   }
-  constexpr std::pair<const char*, const char*> kLimits[] = {
-      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-       "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
-  for (const auto& [limit_path, used_path] : kLimits) {
-    const auto limit = number_in(limit_path), used = number_in(used_path);
-    if (limit && used) free = std::min(free, *limit - std::min(*limit, *used));
-  }
+  if (const auto left = cgroup_limits().memory_left) free = std::min(free, *left);
   for (const auto& left : {address_space_left(), data_left()}) {
     if (left) free = std::min(free, *left);
   }
@@ -163,6 +141,7 @@ void prepare_process() {
     if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);
   }
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, it would hide how a child ends
 }
 
 int checked_output(int status) {

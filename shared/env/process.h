@@ -8,11 +8,11 @@
 namespace downpour {
 
 /// Returns the number of processors that this process may use: those in its affinity mask, but no
-/// more than the quota of its cgroup (v2 or v1), rounded up; at least 1.
+/// more than the quotas of its cgroups (cgroup.h), rounded up; at least 1.
 uint32_t allowed_cpus();
 
 /// Returns how many bytes of memory this process can still use: the memory that the system reports
-/// as available, but no more than the limits of the cgroup (v2 or v1) and of the process
+/// as available, but no more than the limits of the cgroups (cgroup.h) and of the process
 /// (RLIMIT_AS, RLIMIT_DATA) leave. Returns 0 if the available memory is not known.
 uint64_t free_memory();
 /// Returns whether reserved address space counts as used memory. It does if RLIMIT_AS or
@@ -40,7 +40,7 @@ void keep_to_part(uint32_t index, uint32_t parts);
 /// The first call of mains. Opens /dev/null in place of a standard stream that is closed, so that
 /// no other file gets its number and with it the messages of this process. Makes a write beyond the
 /// limit of a file's size (ulimit -f) fail with EFBIG: SIGXFSZ would end the process without a
-/// message.
+/// message. Takes back that SIGCHLD is ignored, as some launchers leave it.
 void prepare_process();
 /// The last call of mains. Returns the exit status: `status`, or that of kIo, with a message, if it
 /// is 0 and stdout could not be written.
