@@ -13,7 +13,7 @@
 namespace downpour {
 
 /// The kind of an error: what a caller can react to. It determines the process's exit code
-/// (exit_code()).
+/// (exit_code()). Messages have it as a number.
 enum class ErrorCode : uint8_t {
   kUsage,        // 64: wrong flags or arguments
   kBadData,      // 65: a record or a file does not have the format that it should have
@@ -27,8 +27,8 @@ enum class ErrorCode : uint8_t {
   kMalformed,     // 65: bytes from a peer that break the protocol
   kUnsupported,   // 69: a version or a feature that this build does not support
   kInterrupted,   // 130: stopped by SIGINT
-  kTerminated,    // 143: stopped by SIGTERM
   kPeersLost,     // 180: processes of the job are lost; the user may retry
+  kTerminated,    // 143: stopped by SIGTERM; in no message
 };
 
 /// An operating error: its code, what happened, where, and what to do about it.
