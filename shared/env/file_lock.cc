@@ -34,7 +34,7 @@ FileLock::~FileLock() {
 Result<FileLock> FileLock::take(const std::string& path, const std::string& text) {
   for (;;) {
     // Do not follow a link, because the file that it names would be truncated.
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0 && errno == ELOOP) return link_error(path);
     if (fd < 0) {
       return Error{ErrorCode::kCannotCreate, str("open: ", std::strerror(errno)), path};
