@@ -38,7 +38,8 @@ void declare_serve(CLI::App* verb, int& status) {
   verb->add_option("run", options->run_dir, "Run folder")->required();
   verb->option_defaults()->always_capture_default();
   verb->add_option("--host", options->host, "Address to listen on");
-  verb->add_option("--port", options->port, "Port to listen on; 0 chooses a free one");
+  verb->add_option("--port", options->port, "Port to listen on; 0 chooses a free one")
+      ->check(CLI::Range(0, 65'535));
   verb->add_option("--threads", options->threads,
                    "Threads that answer requests; 0: one for each processor")
       ->check(CLI::Range(0, 64));

@@ -58,7 +58,9 @@ Result<Listening> listen_on(const std::string& host, uint16_t port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int code = ::getaddrinfo(host.c_str(), str(port).c_str(), &hints, &found);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string bare = bracketed ? host.substr(1, host.size() - 2) : host;
+  const int code = ::getaddrinfo(bare.c_str(), str(port).c_str(), &hints, &found);
   if (code != 0) return failed(::gai_strerror(code));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
   Listening listening;

@@ -148,8 +148,8 @@ class FloatField {
   std::optional<NumberOps> defer_ops();
   /// Writes the field's default in place of a missing value. Fails if there is no default.
   bool convert_missing(float* to, Fault& fault) const;
-  /// Returns whether the texts of the values decide: of a label, of a slice, or of numbers whose ops
-  /// need the digits that a float does not have (NumberOps::need_doubles()).
+  /// Returns whether the texts of the values decide: of a label, of a slice, or of numbers whose
+  /// ops need the digits that a float does not have (NumberOps::need_doubles()).
   bool needs_text() const { return label_ != nullptr || wide_; }
 
  private:
