@@ -326,7 +326,8 @@ Error Recovery::missing_ps() const {
           {},
           config_.job.cluster.ps_in_workers
               ? "start the missing workers with --with-ps, or set cluster.workers to their number"
-              : "start the missing ps, or set cluster.ps to the number of available ps"};
+              : "start the missing ps, or set cluster.ps to the number of available ps and "
+                "cluster.ps_threads to the threads of each"};
 }
 
 }  // namespace downpour::chief
