@@ -236,11 +236,9 @@ bool FloatField::convert_any_value(double value, float* to, Fault& fault) const 
     *to = *fallback_;
     return true;
   }
-  if (by_text_) {
-    const std::string text = double(narrow) == value ? number_text(narrow) : number_text(value);
-    *to = number_of(text).value_or(0);
-    return true;
-  }
+  if (label_ != nullptr && !std::isnan(value))
+    return convert_label(double(narrow) == value ? number_text(narrow) : number_text(value), to,
+                         fault);
   if (!std::isfinite(narrow)) {
     refuse("is not a finite number", {}, kFixRecord, fault);
   } else if (integer_ && value != std::floor(value)) {  // checked before the value is rounded
@@ -249,6 +247,16 @@ bool FloatField::convert_any_value(double value, float* to, Fault& fault) const 
     return true;
   }
   fault.made = str(value);
+  return false;
+}
+
+bool FloatField::convert_label(std::string text, float* to, Fault& fault) const {
+  if (by_text_) {
+    *to = number_of(text).value_or(0);
+    return true;
+  }
+  if (convert_value(std::string_view(text), to, fault)) return true;
+  fault.made = std::move(text);
   return false;
 }
 

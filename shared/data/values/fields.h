@@ -125,10 +125,7 @@ class FloatField {
       *to = float(value);
       return true;
     }
-    if (by_text_) {
-      *to = number_of(std::to_string(value)).value_or(0);
-      return true;
-    }
+    if (label_ != nullptr) return convert_label(std::to_string(value), to, fault);
     return convert_any_value(double(value), to, fault);
   }
   /// Returns true if a caller may parse short texts with parse_short_float() and pass the number to
@@ -156,6 +153,8 @@ class FloatField {
   FloatField() : missing_(DataSpec{}) {}
   bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
   bool convert_any_value(double value, float* to, Fault& fault) const;
+  /// Reads the decimal text of a number as a label.
+  bool convert_label(std::string text, float* to, Fault& fault) const;
   bool convert_double(double value, std::string_view text, float* to, Fault& fault) const;
   bool check_result(float value, std::string_view text, float* to, Fault& fault) const;
   /// Returns the number of a text, or nothing if it is none of the classes.

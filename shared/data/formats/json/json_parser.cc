@@ -196,7 +196,7 @@ class JsonFields {
   bool takes_text(const FieldWriter& writer) const {
     const TypedField& field = writer.field();
     return field.type() == FieldType::kString &&
-           (numbers_as_texts_ || asks_missing(writer) || field.spec().is_label());
+           (numbers_as_texts_ || asks_missing(writer) || field.floats() != nullptr);
   }
   /// Returns true if the field only says whether there is a value.
   static bool asks_missing(const FieldWriter& writer) {

@@ -199,6 +199,25 @@ TEST_CASE("npz: stored and deflated members read the same; only stored ones can 
   }
 }
 
+TEST_CASE("a label with texts reads numbers by their digits, in arrays and in JSON", "[data]") {
+  const ScratchDir dir;
+  const std::vector<int32_t> labels = {0, 1, 0, 7};
+  const std::vector<float> narrow = {0, 1, 0, 7};
+  const std::vector<std::vector<float>> wanted = {{1}, {0}, {1}, {0}};
+  for (const FieldType type : {FieldType::kFloat32, FieldType::kInt64}) {
+    const std::vector<FieldSpec> fields = {{.name = "y", .type = type, .positive = {"0"}}};
+    const std::string array = type == FieldType::kInt64 ? npy("'<i4'", "(4,)", bytes_of(labels))
+                                                        : floats_npy(narrow, "(4,)");
+    const std::string path = dir.write("y.npz", npz({{"y", array}}));
+    CHECK(read_file(array_plan(path, fields, DataFormat::kNpz)).value().floats == wanted);
+    const auto lines = plan_of(
+        dir.write("y.jsonl", "{\"y\":0}\n{\"y\":1}\n{\"y\":0.0}\n{\"y\":7}\n"), DataFormat::kJsonl);
+    lines->data.fields = fields;
+    lines->layout.floats = {{"y", 1}};
+    CHECK(read_file(lines).value().floats == wanted);
+  }
+}
+
 TEST_CASE("npy: a field may be a slice of a row, and integers may be keys", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("m.npy", floats_npy({1, 2, 3, 0, 5, 6}, "(2, 3)"));
