@@ -36,17 +36,26 @@ Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowe
   DP_TRY(const Address address, parse_given(endpoint, true));
   if (address.scheme != Scheme::kTcp) return endpoint;
   DP_TRY(const ListenAddress listen, resolve_listen(endpoint, address));
-  if (allowed || listen.is_loopback()) return listen.text();
+  if (allowed) return listen.text();
   const std::string meant = listen.text() == endpoint ? "" : str(" (", listen.text(), ")");
   return Error{ErrorCode::kPermission,
-               str("`", endpoint, "`", meant,
-                   " can be reached from other machines, without encryption or authentication"),
-               "", "add --keys FOLDER, or --insecure if the network is trusted, or bind 127.0.0.1",
+               str("`", endpoint, "`", meant, " can be reached ",
+                   listen.is_loopback() ? "by all users of this machine" : "from other machines",
+                   ", without encryption or authentication"),
+               "",
+               "add --keys FOLDER, or --insecure if the network is trusted, or --bind "
+               "ipc:///FOLDER/NAME",
                "DP-2701"};
 }
 
 Result<std::string> advertised_endpoint(const std::string& bound, const std::string& host) {
-  if (host.empty() || !bound.starts_with("tcp://")) return bound;
+  if (!bound.starts_with("tcp://")) return bound;
+  if (host.empty()) {
+    const bool any = bound.starts_with("tcp://0.0.0.0:") || bound.starts_with("tcp://[::]:");
+    if (!any) return bound;
+    return Error{ErrorCode::kUsage, "no other machine knows a process by the address of --bind",
+                 bound, "add --advertise with the name or address of this machine"};
+  }
   const bool bracketed = host.front() == '[' && host.back() == ']';
   const std::string bare = bracketed ? host.substr(1, host.size() - 2) : host;
   if (auto checked = check_host(bare); !checked) {

@@ -15,13 +15,14 @@ namespace downpour::transport {
 Result<std::string> normalize_endpoint(const std::string& text);
 
 /// Returns an endpoint to bind; its port may be "*". The host of a tcp endpoint is resolved to the
-/// one address that the socket will listen on. If this address is not loopback, `allowed` must be
-/// true (the process has keys or --insecure), because without keys traffic is neither encrypted nor
-/// authenticated. Errors: kUsage, kConfig (unknown host), kPermission.
+/// one address that the socket will listen on. For tcp, `allowed` must be true (the process has keys
+/// or --insecure), because without keys traffic is neither encrypted nor authenticated. Errors:
+/// kUsage, kConfig (unknown host), kPermission.
 Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowed);
 
 /// Returns a bound tcp endpoint with `host` in place of its own host, or unchanged if `host` is
-/// empty. `host` is the name that other machines use for this one. Errors: kUsage (invalid host).
+/// empty. `host` is the name that other machines use for this one. Errors: kUsage (invalid host, or
+/// none for an endpoint that stands for all addresses).
 Result<std::string> advertised_endpoint(const std::string& bound, const std::string& host);
 
 /// Returns the endpoint at which a ps core accepts the threads of its own process. `thread` is the

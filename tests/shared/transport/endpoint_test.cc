@@ -16,22 +16,23 @@ ErrorCode refusal(const Result<std::string>& endpoint) {
 
 TEST_CASE("an endpoint to bind becomes one address, in the form that the socket listens on",
           "[transport]") {
-  CHECK(*normalize_bind_endpoint("127.0.0.1:7000", false) == "tcp://127.0.0.1:7000");
-  CHECK(*normalize_bind_endpoint("tcp://127.0.0.1:*", false) == "tcp://127.0.0.1:*");
-  CHECK(*normalize_bind_endpoint("localhost:7000", false) == "tcp://127.0.0.1:7000");
-  CHECK(*normalize_bind_endpoint("lo:7000", false) == "tcp://127.0.0.1:7000");  // the interface
-  CHECK(*normalize_bind_endpoint("127.1:7000", false) == "tcp://127.0.0.1:7000");
-  CHECK(*normalize_bind_endpoint("[::1]:7000", false) == "tcp://[::1]:7000");
-  CHECK(*normalize_bind_endpoint("[::ffff:127.0.0.1]:7000", false) ==
+  CHECK(*normalize_bind_endpoint("127.0.0.1:7000", true) == "tcp://127.0.0.1:7000");
+  CHECK(*normalize_bind_endpoint("tcp://127.0.0.1:*", true) == "tcp://127.0.0.1:*");
+  CHECK(*normalize_bind_endpoint("localhost:7000", true) == "tcp://127.0.0.1:7000");
+  CHECK(*normalize_bind_endpoint("lo:7000", true) == "tcp://127.0.0.1:7000");  // the interface
+  CHECK(*normalize_bind_endpoint("127.1:7000", true) == "tcp://127.0.0.1:7000");
+  CHECK(*normalize_bind_endpoint("[::1]:7000", true) == "tcp://[::1]:7000");
+  CHECK(*normalize_bind_endpoint("[::ffff:127.0.0.1]:7000", true) ==
         "tcp://[::ffff:127.0.0.1]:7000");
   CHECK(*normalize_bind_endpoint("*:7000", true) == "tcp://0.0.0.0:7000");
   CHECK(*normalize_bind_endpoint("0.0.0.0:7000", true) == "tcp://0.0.0.0:7000");
   CHECK(*normalize_bind_endpoint("ipc:///tmp/x", false) == "ipc:///tmp/x");
 }
 
-TEST_CASE("an endpoint beyond loopback needs --insecure in any notation", "[transport]") {
-  for (const char* text : {"0.0.0.0:7000", "*:7000", "tcp://*:*", "[::]:7000", "0:7000",
-                           "tcp://10.0.0.1:7000", "[::ffff:10.0.0.1]:7000", "[fd00::1]:1"})
+TEST_CASE("an endpoint of tcp needs keys or --insecure in any notation", "[transport]") {
+  for (const char* text :
+       {"127.0.0.1:7000", "[::1]:7000", "localhost:*", "0.0.0.0:7000", "*:7000", "tcp://*:*",
+        "[::]:7000", "0:7000", "tcp://10.0.0.1:7000", "[::ffff:10.0.0.1]:7000", "[fd00::1]:1"})
     CHECK(refusal(normalize_bind_endpoint(text, false)) == ErrorCode::kPermission);
 }
 
@@ -68,7 +69,9 @@ TEST_CASE("lists, source addresses and other notations of libzmq are refused", "
 
 TEST_CASE("an advertised host must be only a host", "[transport]") {
   const std::string bound = "tcp://0.0.0.0:7001";
-  CHECK(*advertised_endpoint(bound, "") == bound);
+  CHECK(refusal(advertised_endpoint(bound, "")) == ErrorCode::kUsage);
+  CHECK(refusal(advertised_endpoint("tcp://[::]:7001", "")) == ErrorCode::kUsage);
+  CHECK(*advertised_endpoint("tcp://10.0.0.2:7001", "") == "tcp://10.0.0.2:7001");
   CHECK(*advertised_endpoint(bound, "10.0.0.2") == "tcp://10.0.0.2:7001");
   CHECK(*advertised_endpoint(bound, "ps-0.example") == "tcp://ps-0.example:7001");
   CHECK(*advertised_endpoint(bound, "[fd00::1]") == "tcp://[fd00::1]:7001");
