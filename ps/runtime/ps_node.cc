@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
 #include <utility>
 
 #include "shared/base/version.h"
@@ -13,6 +17,18 @@
 
 namespace downpour::ps {
 namespace {
+
+/// Checks at the start what a checkpoint needs, which may be hours later.
+Result<void> check_writable(const std::string& run_dir) {
+  for (const std::string& folder : {run_dir + "/checkpoints", run_dir}) {
+    if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+    if (errno == ENOENT) continue;  // it is made with the first checkpoint
+    return Error{ErrorCode::kPermission,
+                 str("this ps can't write checkpoints: ", std::strerror(errno)), folder,
+                 "give the user of this ps write access to the folder"};
+  }
+  return {};
+}
 
 constexpr int64_t kTickNs = 100 * kMillisecond;
 
@@ -135,7 +151,7 @@ Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) 
     if (file.error().code == ErrorCode::kNoInput) file.error().hint = hint;
     return std::move(file).error();
   }
-  if (file->id == run) return {};
+  if (file->id == run) return check_writable(run_dir);
   return Error{ErrorCode::kConfig, "the folder contains another run than the chief's", run_dir,
                hint, "DP-2722"};
 }
