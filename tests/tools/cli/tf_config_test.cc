@@ -195,7 +195,7 @@ TEST_CASE("an address in brackets is one of IPv6", "[tf_config]") {
   CHECK(ps.bind == "[::1]:2");
   CHECK(plan_node({.chief = "[fd00::2]:1", .ps = {{0, "b:2"}}, .task = TfConfig::Task::kPs}, "",
                   "[::]")
-            ->bind == "[::]:1");
+            ->bind == "[::]:2");
 }
 
 }  // namespace
