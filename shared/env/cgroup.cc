@@ -58,7 +58,8 @@ CgroupLimits cgroup_limits(const std::string& root) {
   CgroupLimits limits;
   const std::string mount = root + "/sys/fs/cgroup";
   const auto take_all = [&](const std::string& base, std::string group) {
-    if (group.find("..") != std::string::npos) group.clear();  // outside of what is visible
+    // "..": outside of what is visible
+    if (!group.starts_with('/') || group.find("..") != std::string::npos) group.clear();
     while (!group.empty() && group.back() == '/') group.pop_back();
     for (; !group.empty(); group.resize(group.rfind('/'))) take(base + group, limits);
     take(base, limits);

@@ -15,9 +15,9 @@ namespace downpour::transport {
 Result<std::string> normalize_endpoint(const std::string& text);
 
 /// Returns an endpoint to bind; its port may be "*". The host of a tcp endpoint is resolved to the
-/// one address that the socket will listen on. For tcp, `allowed` must be true (the process has keys
-/// or --insecure), because without keys traffic is neither encrypted nor authenticated. Errors:
-/// kUsage, kConfig (unknown host), kPermission.
+/// one address that the socket will listen on. For tcp, `allowed` must be true (the process has
+/// keys or --insecure), because without keys traffic is neither encrypted nor authenticated.
+/// Errors: kUsage, kConfig (unknown host), kPermission.
 Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowed);
 
 /// Returns a bound tcp endpoint with `host` in place of its own host, or unchanged if `host` is
