@@ -183,7 +183,8 @@ TEST_CASE("a stream that is closed or full neither damages files nor loses resul
     CHECK(std::ranges::count(read_text(dir / "other/lock"), '\n') <= 1);
   }
   for (const char* verb : {"eval run --data animals.csv", "predict run --data new-1.csv", "version",
-                           "data head animals.csv", "train animals.csv --dry-run", "runs ."}) {
+                           "data head animals.csv", "train animals.csv --dry-run", "runs .",
+                           "inspect run", "inspect run --json"}) {
     CAPTURE(verb);
     CHECK(shell(std::string(verb) + " > /dev/full 2> err") == 74);
     CHECK_THAT(read_text(dir / "err"), Catch::Contains("could not be written"));

@@ -329,9 +329,7 @@ Result<void> inspect(const std::string& path, const InspectOptions& options, std
   if (!inspected) inspected = read(storage, path, options.top);
   if (!inspected) return inspected.error();
   const auto& [summary, top] = *inspected;
-  out << (options.json ? summary_json(summary, top) : summary_text(summary) + top_text(top))
-      << std::flush;
-  if (!out) return Error{ErrorCode::kIo, "the result could not be written"};
+  out << (options.json ? summary_json(summary, top) : summary_text(summary) + top_text(top));
   if (summary.best_damage) {
     Error damage = *summary.best_damage;
     damage.hint = str("eval and predict use the newest checkpoint, ", summary.manifest.id,
