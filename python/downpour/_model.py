@@ -238,7 +238,8 @@ class Model:
         table = self._table_of(X)
         output = self.description["outputs"][0]
         codes = encode_known(as_labels(y), self.classes, table.rows, "y")
-        texts = target_texts(self.description["job"], output["target"], lambda: list(map(text_of, self.classes.tolist())))
+        texts = output["classes"] or target_texts(
+            self.description["job"], output["target"], lambda: list(map(text_of, self.classes.tolist())))
         _add_target(table, output["target"], codes, texts)
         if output["weights"]:
             sample_weight = np.ones(table.rows) if sample_weight is None else sample_weight

@@ -77,10 +77,11 @@ def target_texts(job: str | os.PathLike, target: str, labels: Callable[[], list[
     names = "|".join(map(re.escape, (target, json.dumps(target))))
     table = re.search(rf"^\[data\.fields\.(?:{names})\]\n((?:(?!\[).*\n)*)", text, re.MULTILINE)
     line = re.search(rf"^(?:data\.)?(?:fields\.)?(?:{names}) *= *\{{(.*)\}}", text, re.MULTILINE)
-    found = re.search(r"\b(classes|positive) *= *(\[[^\]]*\])", table[1] if table else line[1] if line else "")
+    string = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*')"""
+    found = re.search(rf"\b(classes|positive)\s*=\s*\[((?:\s*{string}\s*,?)*)\s*\]", table[1] if table else line[1] if line else "")
     if found is None:
         return None
-    texts = json.loads(found[2])
+    texts = [json.loads(each) if each[0] == '"' else each[1:-1] for each in re.findall(string, found[2])]
     if found[1] == "classes":
         return texts
     ordered = sorted(labels(), key=lambda label: label in texts)

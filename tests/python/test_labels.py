@@ -205,6 +205,17 @@ def test_the_job_of_another_model_keeps_the_order_of_its_classes():
         dp.Model(job=job).fit(frame, np.where(x > 0.5, "common", "other"))
 
 
+@pytest.mark.parametrize("field", ['classes = ["b]", "a"]', "classes = [ 'b]', 'a' ]", 'classes = ["b]",\n  "a"]'])
+def test_the_classes_of_a_job_in_any_form_of_toml(field):
+    x = np.random.default_rng(1).normal(size=900)
+    frame, y = pd.DataFrame({"x": x}), np.where(x > 0.5, "a", "b]")
+    job = ('[data]\nsource = "-"\n[data.fields.x]\ndefault = 0\n[data.fields.label]\ntype = "string"\n' + field +
+           '\n[model]\npreset = "logistic_regression"\n[train]\nepochs = 20\nbatch_size = 64\n')
+    model = dp.Model(job=job).fit(frame, y)
+    assert model.classes.tolist() == ["b]", "a"]
+    assert (model.predict(frame) == y).mean() > 0.9
+
+
 @pytest.mark.parametrize("positive", ["common", "zrare"])
 def test_the_positive_label_of_a_job_is_the_second_class(positive):
     x = np.random.default_rng(1).normal(size=900)
