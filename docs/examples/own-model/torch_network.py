@@ -21,7 +21,7 @@ def train(ps: dp.Client) -> None:
         params = {name: torch.from_numpy(values).requires_grad_(batch.training)
                   for name, values in ps.pull(batch).items()}
         rows = torch.from_numpy(batch.bag("emb").rows.astype("int64"))
-        # The gradient of index_select takes a fraction of the time of that of torch.nn.functional.embedding.
+        # The gradient of index_select is faster than that of torch.nn.functional.embedding.
         wide, embeddings = (params[name].index_select(0, rows).reshape(batch.records, -1) for name in ("wide", "emb"))
         dense = {name: values for name, values in params.items() if name[0].isdigit()}
         logits = torch.func.functional_call(network, dense, embeddings)[:, 0]
