@@ -4,23 +4,12 @@
 #include <fcntl.h>
 #include <string_view>
 #include <sys/stat.h>
-#include <system_error>
 
 #include "shared/base/check.h"
 #include "shared/base/str.h"
+#include "shared/env/io_error.h"
 
 namespace downpour {
-namespace {
-
-Error open_error(const std::string& path, int error) {
-  ErrorCode code = ErrorCode::kIo;
-  if (error == ENOENT || error == ENOTDIR) code = ErrorCode::kNoInput;
-  if (error == EACCES || error == EPERM || error == EROFS) code = ErrorCode::kPermission;
-  return {code, str("open failed: ", std::generic_category().message(error)), path};
-}
-
-}  // namespace
-
 std::string folder_of(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
@@ -55,7 +44,7 @@ Result<Place> place_beneath(const std::string& root, const std::string& path) {
   constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   auto folder =
       std::make_shared<Descriptor>(::open(root.empty() ? "/" : root.c_str(), kFolderFlags));
-  if (folder->get() < 0) return open_error(root, errno);
+  if (folder->get() < 0) return io_error("open", root, errno, Intent::kRead);
   std::string_view rest = std::string_view(path).substr(root.size() + 1);
   for (;;) {
     const size_t slash = std::min(rest.find('/'), rest.size());
@@ -73,7 +62,8 @@ Result<Place> place_beneath(const std::string& root, const std::string& path) {
     if (next->get() < 0) {
       const int error = errno;
       const std::string here = path.substr(0, path.size() - rest.size() - (last ? 0 : 1));
-      return is_link({folder, name}) ? link_error(here) : open_error(here, error);
+      if (is_link({folder, name})) return link_error(here);
+      return io_error("open", here, error, Intent::kRead);
     }
     folder = std::move(next);
   }
@@ -85,10 +75,7 @@ Result<int> open_beneath(const std::string& root, const std::string& path, int f
   if (fd >= 0) return fd;
   const int error = errno;
   if (is_link(place)) return link_error(path);
-  Error failed = open_error(path, error);
-  if ((flags & O_CREAT) != 0 && failed.code != ErrorCode::kPermission)
-    failed.code = ErrorCode::kCannotCreate;
-  return failed;
+  return io_error("open", path, error, (flags & O_CREAT) != 0 ? Intent::kCreate : Intent::kRead);
 }
 
 }  // namespace downpour

@@ -35,8 +35,8 @@ struct Place {
 Result<Place> place_beneath(const std::string& root, const std::string& path);
 
 /// Opens `path` below `root` without following links. Returns the descriptor, which the caller must
-/// close. Errors: those of place_beneath(); with O_CREAT, kCannotCreate instead of kNoInput and kIo
-/// if the file itself can't be opened.
+/// close. Errors: those of place_beneath(); if the file itself can't be opened, those of
+/// io_error(), with Intent::kCreate if `flags` has O_CREAT.
 Result<int> open_beneath(const std::string& root, const std::string& path, int flags,
                          mode_t mode = 0);
 

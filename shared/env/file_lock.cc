@@ -1,7 +1,6 @@
 #include "shared/env/file_lock.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,14 +8,15 @@
 
 #include "shared/base/str.h"
 #include "shared/env/beneath.h"
+#include "shared/env/io_error.h"
 
 namespace downpour {
 namespace {
 
 constexpr size_t kTextBytesMax = 1024;
 
-Error failed(const char* operation, const std::string& path) {
-  return {ErrorCode::kIo, str(operation, ": ", std::strerror(errno)), path};
+Error failed(const char* call, const std::string& path) {
+  return io_error(call, path, errno, Intent::kCreate);
 }
 
 std::string text_of(int fd) {
@@ -36,9 +36,7 @@ Result<FileLock> FileLock::take(const std::string& path, const std::string& text
     // Do not follow a link, because the file that it names would be truncated.
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0 && errno == ELOOP) return link_error(path);
-    if (fd < 0) {
-      return Error{ErrorCode::kCannotCreate, str("open: ", std::strerror(errno)), path};
-    }
+    if (fd < 0) return failed("open", path);
     FileLock lock(fd);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) return Error{ErrorCode::kUnavailable, text_of(fd), path};

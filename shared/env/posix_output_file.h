@@ -1,5 +1,4 @@
-// PosixOutputFile: the files that PosixStorage writes, and the errors of its system calls. Private
-// to shared/env.
+// PosixOutputFile: the files that PosixStorage writes. Private to shared/env.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +9,13 @@
 #include <fcntl.h>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
 #include "shared/base/check.h"
 #include "shared/base/page_vector.h"
 #include "shared/env/beneath.h"
+#include "shared/env/io_error.h"
 #include "shared/env/storage.h"
 
 namespace downpour {
@@ -27,38 +26,6 @@ constexpr off_t kWritebackBytes = 8 << 20;
 constexpr size_t kDirectAlignment = kPageBytes;
 constexpr size_t kDirectBytes = 2 << 20;
 constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // Linux's limit is just below 2 GiB
-
-/// The purpose of a failed call: it decides the code of its error.
-enum class Intent { kRead, kCreate };
-
-inline ErrorCode io_error_code(int error, Intent intent) {
-  switch (error) {
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return ErrorCode::kPermission;
-    case ENOENT:
-      return intent == Intent::kRead ? ErrorCode::kNoInput : ErrorCode::kCannotCreate;
-    case ENOTDIR:
-      return intent == Intent::kRead ? ErrorCode::kNoInput : ErrorCode::kCannotCreate;
-    case EISDIR:
-    case EEXIST:
-    case ENAMETOOLONG:
-    case ELOOP:
-      return intent == Intent::kRead ? ErrorCode::kIo : ErrorCode::kCannotCreate;
-    default:
-      return ErrorCode::kIo;
-  }
-}
-
-/// Returns the error of a system call. `operation`: a verb for people.
-inline Error io_error(const char* operation, const std::string& path, int error, Intent intent) {
-  Error result{io_error_code(error, intent),
-               str(operation, " failed: ", std::generic_category().message(error)), path};
-  if (error == ENOSPC || error == EDQUOT) result.hint = "free some space on that file system";
-  if (result.code == ErrorCode::kPermission) result.hint = "check the owner and mode of the folder";
-  return result;
-}
 
 /// Appends to a descriptor. If `temporary` is not empty, commit() renames that file to the name of
 /// `place`. With gather(), the descriptor may bypass the page cache (O_DIRECT).

@@ -282,7 +282,12 @@ Result<void> settle_format(Job& job) {
 Result<LoadedJob> load_job(const std::string& path, std::span<const Override> overrides,
                            const Environment& environment) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (exists(status) && !is_regular_file(status)) {
+    return Error{ErrorCode::kNoInput, str("the job file `", path, "` is not a regular file"), path,
+                 "write the job to a file: each process of a job may read it", "DP-2101"};
+  }
+  if (!exists(status)) {
     return Error{
         ErrorCode::kNoInput, str("there is no job file `", path, "`"), path,
         "use downpour train JOB.toml, or downpour train DATAFILE to generate a job for a data file",

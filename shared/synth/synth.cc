@@ -17,6 +17,7 @@
 
 #include "shared/base/rng.h"
 #include "shared/base/units.h"
+#include "shared/env/io_error.h"
 #include "shared/metrics/auc.h"
 
 namespace downpour::data {
@@ -26,6 +27,10 @@ constexpr uint32_t kNormalSteps = 1 << 16;  // two random bytes choose a step
 constexpr uint64_t kRowsPerChunk = 16384;
 constexpr size_t kPlacesPerPiece = 16384;
 constexpr double kBias = -1.4;
+
+Error write_error(const std::string& path, int number) {
+  return system_error("can't write", path, number, Intent::kCreate);
+}
 
 // A short text in a buffer of fixed size, so that writing it is one copy of 15 bytes.
 struct Token {
@@ -341,15 +346,14 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
   const std::string partial = path + ".partial";
   const int fd =
       ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0)
-    return Error{ErrorCode::kCannotCreate, str("can't write: ", std::strerror(errno)), path};
+  if (fd < 0) return write_error(path, errno);
   const Model model(options, threads_wanted);
   const std::string header = model.header();
   if (!header.empty() && ::write(fd, header.data(), header.size()) != ssize_t(header.size())) {
     const int error = errno;
     ::close(fd);
     ::unlink(partial.c_str());
-    return Error{ErrorCode::kIo, str("can't write: ", std::strerror(error)), path};
+    return write_error(path, error);
   }
   const uint64_t chunks = (options.rows + kRowsPerChunk - 1) / kRowsPerChunk;
   OrderedWriter writer(fd);
@@ -383,8 +387,7 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
   if (error != 0 || ::rename(partial.c_str(), path.c_str()) != 0) {
     const int why = error != 0 ? error : errno;
     ::unlink(partial.c_str());
-    return Error{ErrorCode::kIo, str("can't write: ", std::strerror(why)), path,
-                 "the incomplete file was removed"};
+    return write_error(path, why);
   }
   SynthResult result;
   result.rows = options.rows;

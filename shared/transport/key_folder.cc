@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include "shared/base/descriptor.h"
 #include "shared/base/hash.h"
 #include "shared/base/str.h"
+#include "shared/env/io_error.h"
 
 namespace downpour::transport {
 namespace {
@@ -20,17 +20,21 @@ constexpr const char* kListName = "allowed";
 constexpr mode_t kForOthers = S_IRWXG | S_IRWXO;
 constexpr mode_t kWriteForOthers = S_IWGRP | S_IWOTH;
 
-Error io_error(const char* operation, const std::string& path) {
+/// Returns the error of a call that reads keys and that set errno.
+Error key_error(const char* call, const std::string& path) {
   const int number = errno;
-  Error error{ErrorCode::kIo, str(operation, ": ", std::strerror(number)), path};
-  if (number == EACCES || number == EPERM || number == EROFS) error.code = ErrorCode::kPermission;
+  Error error = io_error(call, path, number, Intent::kRead);
   if (number == ENOENT || number == ENOTDIR) {
-    error.code = ErrorCode::kNoInput;
     error.what = "the key file or key folder does not exist";
     error.hint = "`downpour keys FOLDER` creates the keys of a cluster";
     error.id = "DP-2711";
   }
   return error;
+}
+
+/// Returns the error of a call that writes keys and that set errno.
+Error write_error(const char* call, const std::string& path) {
+  return io_error(call, path, errno, Intent::kCreate);
 }
 
 std::string octal(mode_t mode) {
@@ -60,9 +64,9 @@ Result<void> check_owner(const struct stat& status, mode_t forbidden, const std:
 /// Reads a plain file (no link) whose size and mode are acceptable.
 Result<std::string> read_own_file(const std::string& path, size_t bytes_max, mode_t forbidden) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0) return io_error("open", path);
+  if (file.get() < 0) return key_error("open", path);
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return io_error("fstat", path);
+  if (::fstat(file.get(), &status) != 0) return key_error("fstat", path);
   if (!S_ISREG(status.st_mode))
     return Error{ErrorCode::kPermission, "it is not a regular file", path, "", "DP-2712"};
   DP_TRY_VOID(check_owner(status, forbidden, path));
@@ -71,7 +75,7 @@ Result<std::string> read_own_file(const std::string& path, size_t bytes_max, mod
   while (length < text.size()) {
     const ssize_t got = ::read(file.get(), text.data() + length, text.size() - length);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return io_error("read", path);
+    if (got < 0) return key_error("read", path);
     if (got == 0) break;
     length += size_t(got);
   }
@@ -85,7 +89,7 @@ Result<std::string> read_own_file(const std::string& path, size_t bytes_max, mod
 
 Result<void> check_folder(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return io_error("stat", path);
+  if (::stat(path.c_str(), &status) != 0) return key_error("stat", path);
   if (!S_ISDIR(status.st_mode))
     return Error{ErrorCode::kConfig, "it is not a folder", path, "", "DP-2711"};
   return check_owner(status, kForOthers, path);
@@ -98,20 +102,17 @@ Result<void> write_own_file(const std::string& path, const std::string& text, bo
   if (replace) (void)::unlink(place.c_str());
   const Descriptor file(
       ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file.get() < 0) {
-    Error error = io_error("create", place);
-    if (error.code == ErrorCode::kIo) error.code = ErrorCode::kCannotCreate;
-    return error;
-  }
+  if (file.get() < 0) return write_error("create", place);
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t wrote = ::write(file.get(), text.data() + done, text.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return io_error("write", place);
+    if (wrote < 0) return write_error("write", place);
     done += size_t(wrote);
   }
-  if (::fchmod(file.get(), 0600) != 0 || ::fsync(file.get()) != 0) return io_error("fsync", place);
-  if (replace && ::rename(place.c_str(), path.c_str()) != 0) return io_error("rename", path);
+  if (::fchmod(file.get(), 0600) != 0 || ::fsync(file.get()) != 0)
+    return write_error("fsync", place);
+  if (replace && ::rename(place.c_str(), path.c_str()) != 0) return write_error("rename", path);
   return {};
 }
 
@@ -228,18 +229,14 @@ Result<KeyFolder> make_keys(const std::string& path, const std::vector<WantedKey
   std::error_code error;
   const std::filesystem::path above = std::filesystem::path(path).parent_path();
   if (!above.empty()) std::filesystem::create_directories(above, error);
-  if (error) return Error{ErrorCode::kCannotCreate, error.message(), above.string()};
+  if (error) return io_error("mkdir", above.string(), error.value(), Intent::kCreate);
   const std::string making = str(path, ".", ::getpid(), ".tmp");
   std::filesystem::remove_all(making, error);
-  if (::mkdir(making.c_str(), 0700) != 0) {
-    Error failed = io_error("mkdir", making);
-    if (failed.code == ErrorCode::kIo) failed.code = ErrorCode::kCannotCreate;
-    return failed;
-  }
+  if (::mkdir(making.c_str(), 0700) != 0) return write_error("mkdir", making);
   auto list = add_keys(making, wanted, {}, added);
   // rename() replaces only an empty folder.
   if (list && ::rename(making.c_str(), path.c_str()) == 0) return KeyFolder{path, *std::move(list)};
-  const Error failed = list ? io_error("rename", path) : std::move(list).error();
+  const Error failed = list ? write_error("rename", path) : std::move(list).error();
   std::filesystem::remove_all(making, error);
   if (!list) return failed;
   if (::stat(str(path, "/", kListName).c_str(), &status) != 0) {
@@ -260,7 +257,7 @@ Result<void> revoke_key(const std::string& path, const std::string& name) {
   list.remove(name);
   DP_TRY_VOID(write_own_file(str(path, "/", kListName), list.text(), /*replace=*/true));
   if (::unlink(key_path(path, name).c_str()) != 0 && errno != ENOENT)
-    return io_error("unlink", key_path(path, name));
+    return key_error("unlink", key_path(path, name));
   return {};
 }
 

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/data/formats/sniff.h"
 #include "shared/data/reading/dataset.h"
+#include "shared/env/io_error.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/file_job.h"
@@ -131,9 +131,9 @@ class StoredStdin {
     std::string folder =
         fs::absolute(fs::temp_directory_path(ignored) / "downpour-XXXXXX", ignored);
     if (::mkdtemp(folder.data()) == nullptr) {
-      return Error{ErrorCode::kCannotCreate,
-                   str("no folder can be created: ", std::strerror(errno)), folder,
-                   "set TMPDIR to a folder with space for the data"};
+      Error error = system_error("no folder can be created", folder, errno, Intent::kCreate);
+      error.hint = "set TMPDIR to a folder with space for the data";
+      return error;
     }
     folder_ = folder;
     const std::string path = folder_ + "/stdin";

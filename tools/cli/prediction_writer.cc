@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "shared/data/formats/codec.h"
 #include "shared/data/formats/numpy/npy_header.h"
 #include "shared/data/reading/batch_reader.h"
+#include "shared/env/io_error.h"
 #include "shared/job/losses.h"
 #include "tools/data/data_set.h"
 #include "tools/data/record_walk.h"
@@ -50,6 +50,10 @@ struct Encoding {
   data::Compression compression = data::Compression::kNone;
 };
 
+Error write_error(const std::string& path, int number) {
+  return system_error("can't write the predictions", path, number, Intent::kCreate);
+}
+
 /// An output file, which gets its name when it is complete, and the first error of writing it.
 class OutFile {
  public:
@@ -62,8 +66,7 @@ class OutFile {
     out.file_ =
         path == "-" ? stdout : std::fopen(in_place ? path.c_str() : out.unfinished_.c_str(), "w");
     if (out.file_ != nullptr) return out;
-    return Error{ErrorCode::kCannotCreate,
-                 str("can't write the predictions: ", std::strerror(errno)), path};
+    return write_error(path, errno);
   }
   OutFile(OutFile&& other) noexcept
       : path_(std::move(other.path_)),
@@ -90,9 +93,7 @@ class OutFile {
       if (!complete || error_ != 0) std::remove(unfinished_.c_str());
     }
     if (error_ == 0) return {};
-    return Error{ErrorCode::kIo,
-                 str("the predictions could not be written: ", std::strerror(error_)), path_,
-                 "make room, or name another file in --out"};
+    return write_error(path_, error_);
   }
 
  private:

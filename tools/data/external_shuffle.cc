@@ -5,11 +5,11 @@
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
 #include "shared/base/units.h"
+#include "shared/env/io_error.h"
 
 namespace downpour::tools {
 namespace {
@@ -29,17 +29,12 @@ struct Place {
 constexpr uint64_t kPlaceBytes = sizeof(Place) + sizeof(Length);
 
 Error file_error(const char* operation, const std::string& folder, int error) {
-  Error result{
-      ErrorCode::kIo,
-      str(operation, " of a temporary file failed: ", std::generic_category().message(error)),
-      folder};
+  Error result =
+      io_error(str(operation, " of a temporary file").c_str(), folder, error, Intent::kCreate);
   if (error == ENOSPC || error == EDQUOT)
     result.hint =
         "a shuffle needs temporary space of the size of the data: free some space, or choose "
         "another folder with --temporary";
-  if (error == EMFILE || error == ENFILE)
-    result.hint = "raise the limit of open files: ulimit -n 1024";
-  if (error == EACCES || error == EPERM || error == EROFS) result.code = ErrorCode::kPermission;
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "shared/data/records/chosen_windows.h"
+#include "shared/env/io_error.h"
 #include "shared/env/storage.h"
 #include "tools/data/external_shuffle.h"
 #include "tools/data/look.h"
@@ -59,10 +60,8 @@ class PartialFolder {
   Result<void> take_name() {
     // rename(2) replaces an empty folder, but fails if the folder is not empty.
     if (std::rename(path_.c_str(), wanted_.c_str()) != 0) {
-      return Error{ErrorCode::kCannotCreate,
-                   str("can't rename the temporary folder to the output folder: ",
-                       std::generic_category().message(errno)),
-                   wanted_.string(), "choose another folder"};
+      return system_error("can't rename the temporary folder to the output folder",
+                          wanted_.string(), errno, Intent::kCreate);
     }
     path_.clear();
     // The fsync makes the name survive a crash of the machine. A failure is ignored, because the

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 #include <utility>
+
+#include "shared/env/io_error.h"
 
 namespace downpour::sim {
 namespace {
@@ -17,13 +18,6 @@ std::string folder_of(const std::string& path) {
 }
 
 std::string name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
-
-Error disk_error(const char* operation, const std::string& path, int error) {
-  Error result{error == ENOENT ? ErrorCode::kNoInput : ErrorCode::kIo,
-               str(operation, " failed: ", std::generic_category().message(error)), path};
-  if (error == ENOSPC) result.hint = "free some space on that file system";
-  return result;
-}
 
 }  // namespace
 
@@ -145,12 +139,12 @@ Result<void> SimStorage::change(const char* operation, const std::string& path, 
     dead_ = true;
     if (die_) die_();
   }
-  if (dead_) return disk_error(operation, path, EIO);
+  if (dead_) return io_error(operation, path, EIO, Intent::kCreate);
   pay(bytes);
   ++disk_.counts_.writes;
   if (bytes > 0 && disk_.faults.full) {
     ++disk_.counts_.enospc;
-    return disk_error(operation, path, ENOSPC);
+    return io_error(operation, path, ENOSPC, Intent::kCreate);
   }
   return {};
 }
@@ -162,7 +156,7 @@ Result<void> SimStorage::fsync(const char* operation, const std::string& path,
   ++disk_.counts_.fsyncs;
   if (disk_.faults.fsync_fails) {
     ++disk_.counts_.eio;
-    return disk_error(operation, path, EIO);  // the bytes stay unsynced
+    return io_error(operation, path, EIO, Intent::kCreate);  // the bytes stay unsynced
   }
   if (disk_.faults.lying_fsync && disk_.rng_.below(4) == 0) {
     ++disk_.counts_.lies;
@@ -180,7 +174,7 @@ Result<void> SimStorage::reading(const char* operation, const std::string& path)
   pay(0);
   if (!disk_.faults.read_fails) return {};
   ++disk_.counts_.eio;
-  return disk_error(operation, path, EIO);
+  return io_error(operation, path, EIO, Intent::kRead);
 }
 
 SimDisk::Remembered* SimStorage::remembered() {
@@ -209,13 +203,13 @@ Result<SimDisk::InodePtr> SimStorage::find(const std::string& path) {
     const auto absent = known->absent.find(path);
     if (absent != known->absent.end() && is_remembered(absent->second)) {
       disk_.counts_.stale += disk_.names_.contains(path) ? 1 : 0;
-      return disk_error("open", path, ENOENT);
+      return io_error("open", path, ENOENT, Intent::kRead);
     }
   }
   const auto at = disk_.names_.find(path);
   if (at != disk_.names_.end()) return at->second;
   if (known != nullptr) known->absent[path] = disk_.now_ns();
-  return disk_error("open", path, ENOENT);
+  return io_error("open", path, ENOENT, Intent::kRead);
 }
 
 class SimOutputFile final : public OutputFile {
@@ -337,7 +331,8 @@ Result<std::vector<std::string>> SimStorage::list(const std::string& folder) {
       return at->second.second;
     }
   }
-  if (!disk_.folders_.contains(folder)) return disk_error("open folder", folder, ENOENT);
+  if (!disk_.folders_.contains(folder))
+    return io_error("open folder", folder, ENOENT, Intent::kRead);
   std::set<std::string> names;
   for (auto at = disk_.names_.lower_bound(folder + "/");
        at != disk_.names_.end() && at->first.starts_with(folder + "/"); ++at) {
@@ -414,7 +409,7 @@ Result<void> SimStorage::remove(const std::string& path) {
     forget(path);
   } else if (disk_.folders_.contains(path)) {
     DP_TRY(const std::vector<std::string> names, list(path));
-    if (!names.empty()) return disk_error("remove", path, ENOTEMPTY);
+    if (!names.empty()) return io_error("remove", path, ENOTEMPTY, Intent::kRead);
     disk_.folders_.erase(path);
     durable_.erase(path);
     forget(path);

@@ -19,6 +19,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/base/units.h"
 #include "shared/data/bytes/xxh3.h"
+#include "shared/env/io_error.h"
 #include "shared/objects/object_reader.h"
 #include "shared/objects/store_settings.h"
 
@@ -55,9 +56,7 @@ Error open_error(const std::string& path, int number) {
   if (number == ENOENT || number == ENOTDIR) {
     return Error{ErrorCode::kNoInput, str("no such file: ", path), path, nearest_name_hint(path)};
   }
-  const ErrorCode code =
-      number == EACCES || number == EPERM ? ErrorCode::kPermission : ErrorCode::kIo;
-  return Error{code, str("can't open: ", std::strerror(number)), path};
+  return system_error("can't open", path, number, Intent::kRead);
 }
 
 /// Metadata of a file. While they stay the same, the content is assumed to stay the same. Writes
@@ -162,8 +161,7 @@ Result<size_t> File::read_at(uint64_t offset, char* to, size_t size) const {
     const ssize_t n = ::pread(fd_, to + done, size - done, off_t(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0)
-      return Error{ErrorCode::kIo, str("can't read: ", std::strerror(errno)),
-                   str(path_, ":", offset + done)};
+      return system_error("can't read", str(path_, ":", offset + done), errno, Intent::kRead);
     if (n == 0) break;
     done += size_t(n);
   }
