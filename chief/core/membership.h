@@ -122,6 +122,10 @@ class Membership {
   uint32_t count(Predicate&& predicate) const {
     return uint32_t(std::count_if(members_.begin(), members_.end(), predicate));
   }
+  /// Returns false in a job of one process, whose errors need not name their member.
+  bool several_processes() const {
+    return count([&](const Member& m) { return m.hello.pid != members_.front().hello.pid; }) > 0;
+  }
   uint32_t workers_live() const {
     return count([](const Member& m) { return m.is_worker() && m.live(); });
   }

@@ -161,7 +161,12 @@ void Lifecycle::on_shard_progress(Turn& turn, Member& member, ViewId view,
 }
 
 void Lifecycle::on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed) {
-  handle(turn, leasing_.on_failed(turn, member, failed, phases_.working()));
+  WorkEvent event = leasing_.on_failed(turn, member, failed, phases_.working());
+  if (std::holds_alternative<Error>(event) && members_.several_processes()) {
+    turn.notice(NoticeLevel::kWarning,
+                str("the next error, which ends the job, is of ", member.full_name()));
+  }
+  handle(turn, std::move(event));
 }
 
 void Lifecycle::on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report) {

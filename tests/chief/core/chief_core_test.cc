@@ -243,6 +243,10 @@ TEST_CASE("a worker that cannot work fails the job with its own error", "[chief]
   t.say(worker_peer(0), failed);
   CHECK(t.core.phase() == Phase::kStopping);
   CHECK(sent<wire::Stop>(t.effects)[0].second.code == 78);
+  const auto notices = all_of<Notice>(t.effects);
+  REQUIRE_FALSE(notices.empty());
+  CHECK(notices.back().text == str("the next error, which ends the job, is of worker 0 (h, pid ",
+                                   worker_hello(0).pid, ")"));
 }
 
 TEST_CASE("an event line is valid JSON, whatever name a peer uses", "[chief][core]") {
