@@ -318,9 +318,11 @@ void keep_class_none(const FileSample& file, Records records, bool named,
 }
 
 /// Reads texts in columns of numbers as missing where they may be marks, and warns of numbers that
-/// are texts to the parser. Returns such a number of the target; empty if it has none.
+/// are texts to the parser. Returns such a number of the target; empty if it has none. A job that
+/// declares its fields decides this itself.
 std::string judge_odd_cells(const FileSample& file, Records records, bool named,
                             std::vector<Column>& columns, FileFacts& facts) {
+  if (!file.declared().fields.empty()) return {};
   const std::vector<std::string>& names = facts.columns;
   const std::vector<Roles::Target> targets = targets_of(file, named, names, columns);
   std::string of_target;

@@ -11,11 +11,12 @@ using Catch::Contains;
 
 /// Detects a file of `rows` rows below `header`.
 template <typename Row>
-FileFacts facts_of(const std::string& header, int rows, Row&& row, const Roles& roles = {}) {
+FileFacts facts_of(const std::string& header, int rows, Row&& row, const Roles& roles = {},
+                   const DataSpec& declared = {}) {
   const ScratchDir dir;
   std::string text = header;
   for (int i = 0; i < rows; ++i) text += row(i) + "\n";
-  return sniff(dir.write("f.csv", text), {}, roles).value();
+  return sniff(dir.write("f.csv", text), declared, roles).value();
 }
 
 std::string sentence(int i) {
@@ -139,6 +140,11 @@ TEST_CASE("sniff: few texts in a column of numbers mean missing", "[data]") {
   CHECK(field_of(facts_of("a,y\n", 300, half), "a").type == FieldType::kString);
   // The job has decided.
   CHECK(field_of(with("-", 3, {.missing_decided = true}), "a").type == FieldType::kString);
+  DataSpec declared;
+  declared.fields = {{.name = "a"}, {.name = "y"}};
+  const auto marks = [](int i) { return str(i % 3 == 0 ? "-" : str(i * 0.37), ",", i % 2); };
+  CHECK(facts_of("a,y\n", 300, marks).warnings.size() == 1);
+  CHECK(facts_of("a,y\n", 300, marks, {}, declared).warnings.empty());
   // Four texts, or grades with a text.
   const auto codes = [](int i) { return str(i % 3 == 0 ? str("x", i % 4) : str(i), ",", i % 2); };
   CHECK(field_of(facts_of("a,y\n", 300, codes), "a").type == FieldType::kString);
