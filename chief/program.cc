@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <unistd.h>
 
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/classes.h"
@@ -19,6 +20,7 @@
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
+#include "shared/env/queued_stream.h"
 #include "shared/env/signals.h"
 #include "shared/flags/member_flags.h"
 #include "shared/transport/endpoint.h"
@@ -94,7 +96,10 @@ Result<int> run(const Flags& flags) {
   config.late_wait_ns = 10 * kSecond;  // as long as a ps or worker tries to reach the chief
   block_stop_signals();
   const PosixClock clock;
-  chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText},
+  QueuedStream messages(STDERR_FILENO);
+  chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText,
+                          .err = messages.file(),
+                          .messages = &messages},
                          plan.job);
   chief::StartInfo info{
       .run_dir = job.run_dir,

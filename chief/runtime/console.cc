@@ -203,6 +203,7 @@ void Console::show(const Notice& notice) {
 
 void Console::finish(const Finish& finish, const SummaryFacts& facts) {
   clear_live();
+  if (options_.messages != nullptr) options_.messages->drain();
   if (finish.summary.mode == wire::Purpose::kPredict) return;
   if (options_.format == LogFormat::kJson) {
     std::fprintf(options_.out, "%s\n", json_line(to_json(finish, job_, facts, start_)).c_str());

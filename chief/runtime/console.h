@@ -12,6 +12,7 @@
 #include "chief/core/events.h"
 #include "chief/runtime/report_summary.h"
 #include "chief/runtime/start_info.h"
+#include "shared/env/queued_stream.h"
 #include "shared/job/job.h"
 
 namespace downpour::chief {
@@ -31,7 +32,10 @@ struct ConsoleOptions {
   bool out_color = false;
   uint32_t out_columns = 0;
   std::FILE* out = stdout;
+  // Progress and notices. With `messages`, `err` is its stream, and the summary comes after its
+  // lines.
   std::FILE* err = stderr;
+  QueuedStream* messages = nullptr;
 };
 
 class Console {

@@ -24,6 +24,7 @@
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
+#include "shared/env/queued_stream.h"
 #include "shared/env/signals.h"
 #include "shared/job/workers.h"
 #include "shared/transport/member_keys.h"
@@ -248,7 +249,12 @@ int run_job(RunRequest request) {
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
-  chief::Console console(request.console, plan->job);
+  // A terminal that is stopped must not stop the chief.
+  QueuedStream messages(STDERR_FILENO);
+  chief::ConsoleOptions shown = request.console;
+  shown.err = messages.file();
+  shown.messages = &messages;
+  chief::Console console(shown, plan->job);
   for (const std::string& notice : notices)
     console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
   notices.clear();
