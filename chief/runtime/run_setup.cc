@@ -333,14 +333,17 @@ Result<void> check_welcome(const ChiefConfig& config) {
   return {};
 }
 
-/// Returns a hash of what evaluations read. Held-out records follow the training data, which may
-/// grow from epoch to epoch.
+/// Returns a hash of what evaluations read. Held-out records are a part of the training data, which
+/// the names of the files choose.
 uint64_t eval_hash(const RunPlan& plan) {
   plan::PlanHash hash;
   hash.add("holdout", std::bit_cast<uint64_t>(double(plan.job.eval.holdout)));
-  for (const plan::FileInfo& file : plan.eval_files)
+  const bool held_out = plan.job.eval.source.empty();
+  for (const plan::FileInfo& file : held_out ? plan.train_files : plan.eval_files) {
+    if (held_out) hash.add("name", file.name());
     hash.add("bytes", file.bytes).add("file", file.fingerprint);
-  const SourceSpec& source = plan.job.eval.source;
+  }
+  const SourceSpec& source = held_out ? plan.job.data.source : plan.job.eval.source;
   if (!source.takes_all()) {
     hash.add("skip", source.skip).add("take", source.take);
     hash.add("shards", source.shard_count).add("shard", source.shard_index);

@@ -104,6 +104,25 @@ TEST_CASE("another metric chooses among the epochs whose variables still exist",
   run.check_model(again);
 }
 
+TEST_CASE("evaluations of records held out of other files are not compared", "[integration]") {
+  const Run run;
+  REQUIRE(run.program({"synth", "more.tsv", "--rows", "3000", "--ids", "10000", "--seed", "2"})
+              .status == 0);
+  REQUIRE(run.program({"init", "few.tsv", "--out", "few.toml"}).status == 0);
+  const auto train = [&](const char* epochs, const char* source) {
+    return run.json({"train", "few.toml", "--epochs", epochs, "--set", "eval.early_stop.patience=0",
+                     "--set", std::string("data.source=") + source});
+  };
+  REQUIRE(train("6", "few.tsv")["best_epoch"] < 6);
+  const Json other = train("7", "more.tsv");
+  CHECK(other["best_epoch"] == 7);
+  run.check_model(other);
+  // A file that grows has more records held out.
+  std::ofstream(fs::path(run.dir.path()) / "more.tsv", std::ios::app)
+      << std::ifstream(fs::path(run.dir.path()) / "few.tsv").rdbuf();
+  CHECK(train("8", "more.tsv")["best_epoch"] == 8);
+}
+
 TEST_CASE("a damaged best checkpoint is reported, and another model takes its place",
           "[integration]") {
   const Run run;
