@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "shared/base/error_text.h"
+#include "shared/data/formats/file_sample.h"
 #include "shared/data/values/vocabulary.h"
 #include "shared/job/field_output.h"
 #include "shared/job/resume.h"
@@ -82,6 +86,46 @@ std::string list_text(const std::vector<std::string>& names) {
   return str('[', text, ']');
 }
 
+/// Returns the number that a label reads for a text: of its lists, or without lists the text
+/// itself. Nothing if the label does not say.
+std::optional<double> reading_of(const FieldSpec& label, const std::string& text) {
+  if (!label.classes.empty()) {
+    const auto found = std::ranges::find(label.classes, text);
+    if (found == label.classes.end()) return std::nullopt;
+    return double(found - label.classes.begin());
+  }
+  if (!label.positive.empty()) return double(std::ranges::count(label.positive, text) > 0);
+  double number = 0;
+  return data::number_of(text, number) ? std::optional(number) : std::nullopt;
+}
+
+/// Returns true if of two texts one label reads the first as the larger one, and the other label
+/// the second.
+bool reverse_order(const FieldSpec& one, const FieldSpec& other) {
+  std::set<std::string> texts = {"0", "1"};
+  for (const FieldSpec* label : {&one, &other}) {
+    texts.insert(label->classes.begin(), label->classes.end());
+    texts.insert(label->positive.begin(), label->positive.end());
+  }
+  std::vector<std::pair<double, double>> read;
+  for (const std::string& text : texts) {
+    const auto a = reading_of(one, text), b = reading_of(other, text);
+    if (a && b) read.emplace_back(*a, *b);
+  }
+  std::ranges::sort(read);
+  return !std::ranges::is_sorted(read, {}, &std::pair<double, double>::second);
+}
+
+/// Returns the key by which a label reads texts as numbers.
+std::string label_text(const FieldSpec& label) {
+  if (!label.classes.empty()) return "read by classes = " + list_text(label.classes);
+  if (!label.positive.empty()) return "read by positive = " + list_text(label.positive);
+  return "a number";
+}
+
+constexpr const char* kLabelHint =
+    "give this field the value of the other run: the variables predict by it";
+
 Error other_meaning(const std::string& what, const std::string& was, const std::string& now,
                     const char* hint) {
   return Error{ErrorCode::kConfig,
@@ -107,8 +151,13 @@ Result<void> check_meaning(const Job& was, const Job& now) {
   for (const FrozenDifference& one : frozen_differences(was, now, /*epoch_open=*/false)) {
     const bool decides = one.key.ends_with(".classes") || one.key.ends_with(".positive");
     if (!decides || one.was == "(none)" || one.now == "(none)") continue;
-    return other_meaning(str('`', one.key, '`'), one.was, one.now,
-                         "give this field the value of the other run: the variables predict by it");
+    return other_meaning(str('`', one.key, '`'), one.was, one.now, kLabelHint);
+  }
+  for (const FieldSpec& field : now.data.fields) {
+    const FieldSpec* const before = was.data.find_field(field.name);
+    if (before == nullptr || !reverse_order(*before, field)) continue;
+    return other_meaning(str("the label `", field.name, '`'), label_text(*before),
+                         label_text(field), kLabelHint);
   }
   for (const LayerSpec& layer : now.model.layers) {
     const auto before = std::ranges::find(was.model.layers, layer.name, &LayerSpec::name);

@@ -11,16 +11,15 @@ const std::string kColumns = "columns = [\"a\", \"b\", \"color\", \"y\"]";
 
 /// Returns a job with these words or this file as the vocabulary of `color`.
 Job job_of(const ScratchDir& dir, const std::string& vocabulary, const std::string& model,
-           const std::string& target = "classes = [\"no\", \"yes\"]") {
+           const std::string& target = "type = \"string\", classes = [\"no\", \"yes\"]") {
   dir.write("d.csv", "a,b,color,y\n1,2,red,no\n3,4,blue,yes\n");
   const RunPlan plan = plan_of(
-      dir,
-      str("partitions = 2\nrun_dir = \"run\"\n[data]\nsource = \"d.csv\"\nformat = \"csv\"\n",
-          kColumns, "\nheader = true\nfields.a = { type = \"float32\" }\n",
-          "fields.b = { type = \"float32\" }\n",
-          "fields.color = { type = \"string\", transform = [{ op = \"vocabulary\", ", vocabulary,
-          ", unknown = \"hash\", buckets = 4 }] }\n", "fields.y = { type = \"string\", ", target,
-          " }\n[model]\n", model, "target = \"y\"\n"));
+      dir, str("partitions = 2\nrun_dir = \"run\"\n[data]\nsource = \"d.csv\"\nformat = \"csv\"\n",
+               kColumns, "\nheader = true\nfields.a = { type = \"float32\" }\n",
+               "fields.b = { type = \"float32\" }\n",
+               "fields.color = { type = \"string\", transform = [{ op = \"vocabulary\", ",
+               vocabulary, ", unknown = \"hash\", buckets = 4 }] }\n", "fields.y = { ", target,
+               " }\n[model]\n", model, "target = \"y\"\n"));
   return plan.job;
 }
 
@@ -68,13 +67,40 @@ TEST_CASE("classes in another order are refused, but may be missing in one of th
   const ScratchDir dir;
   const Job was = job_of(dir, kWords, kPreset);
   check_refused(
-      check_meaning(was, job_of(dir, kWords, kPreset, "classes = [\"yes\", \"no\"]")),
+      check_meaning(was,
+                    job_of(dir, kWords, kPreset, "type = \"string\", classes = [\"yes\", \"no\"]")),
       "`data.fields.y.classes` is [\"no\", \"yes\"] in the other run, but [\"yes\", \"no\"]",
       "value of the other run");
-  const Job positive = job_of(dir, kWords, kPreset, "positive = [\"yes\"]");
+  const Job positive = job_of(dir, kWords, kPreset, "type = \"string\", positive = [\"yes\"]");
   CHECK(check_meaning(was, positive));
-  check_refused(check_meaning(positive, job_of(dir, kWords, kPreset, "positive = [\"no\"]")),
+  check_refused(check_meaning(positive, job_of(dir, kWords, kPreset,
+                                               "type = \"string\", positive = [\"no\"]")),
                 "`data.fields.y.positive` is", "value of the other run");
+}
+
+TEST_CASE("labels that one job reads in reverse are refused, whatever lists they have", "[chief]") {
+  const ScratchDir dir;
+  const auto job = [&](const std::string& list) {
+    return job_of(dir, kWords, kPreset, "type = \"string\", " + list);
+  };
+  const Job numbers = job_of(dir, kWords, kPreset, "type = \"float32\"");
+  for (const char* same : {"positive = [\"1\"]", "positive = [\"2\"]", "classes = [\"0\", \"1\"]",
+                           "classes = [\"-1\", \"1\"]", "classes = [\"1\", \"2\"]",
+                           "classes = [\"no\", \"yes\"]", "positive = [\"no\"]"}) {
+    CAPTURE(same);
+    CHECK(check_meaning(numbers, job(same)));
+    CHECK(check_meaning(job(same), numbers));
+  }
+  for (const char* reversed : {"positive = [\"0\"]", "positive = [\"-1\"]",
+                               "classes = [\"1\", \"0\"]", "classes = [\"2\", \"1\"]"}) {
+    CAPTURE(reversed);
+    check_refused(check_meaning(numbers, job(reversed)), "but read by", "value of the other run");
+    check_refused(check_meaning(job(reversed), numbers), "but a number", "value of the other run");
+  }
+  check_refused(check_meaning(job("classes = [\"no\", \"yes\"]"), job("positive = [\"no\"]")),
+                "the label `y` is read by classes = [no, yes] in the other run, but read by "
+                "positive = [no] in this job",
+                "value of the other run");
 }
 
 TEST_CASE("the order of inputs matters for numbers, and not for rows of a sum", "[chief]") {
