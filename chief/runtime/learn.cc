@@ -77,12 +77,14 @@ void adopt(const Job& from, Job& job) {
 /// Moments and bounds of one shard, then of all (Chan, Golub, LeVeque 1979).
 struct Moments {
   double count = 0, mean = 0, squares = 0;  // squares: sum of the squared differences from the mean
+  uint64_t values = 0;
   double clamped = 0;  // sum of the values, each clamped to [0, 1] as the logistic loss does
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
 
   void add(double x, double weight = 1) {
     count += weight;
+    ++values;
     const double before = x - mean;
     mean += weight * before / count;
     squares += weight * before * (x - mean);
@@ -97,6 +99,7 @@ struct Moments {
     mean += apart * other.count / all;
     clamped += other.clamped;
     count = all;
+    values += other.values;
     min = std::min(min, other.min);
     max = std::max(max, other.max);
   }
@@ -173,21 +176,23 @@ void fill_in(const Statistics& statistics, ops::Quantile& op) {
 }
 
 /// The offset is the best constant prediction; the scale is the standard deviation of the target.
-/// Both count each record as training does: by its weight.
+/// Both count each record as training does: by its weight. If no record is positive, or if all are,
+/// the best constant is infinite. Then half a record of the other class counts, too.
 /// Targets with deviations so large that their squares overflow a float stay as they are.
 void fill_in(const Statistics& statistics, OutputSpec& output) {
   const Moments& target = statistics.moments;
   const bool logistic = output.loss == "logistic", poisson = output.loss == "poisson",
              hinge = output.loss == "hinge";
   const double rate = target.count == 0 ? 0.5 : target.clamped / target.count;
-  const double mean = logistic ? std::clamp(rate, 1e-6, 1 - 1e-6) : target.mean;
+  const double rarest = 0.5 / (double(target.values) + 1);
+  const double mean = logistic ? std::clamp(rate, rarest, 1 - rarest) : target.mean;
   const double deviation = target.deviation();
   constexpr double kLargestMean = 1e30, kLargestDeviation = 1e18;
   const bool usable = std::abs(mean) < kLargestMean && deviation < kLargestDeviation;
   if (output.offset.open)
     output.offset = {!usable    ? 0.0F
                      : logistic ? float(std::log(mean / (1 - mean)))
-                     : poisson  ? float(std::log(std::max(mean, 1e-6)))
+                     : poisson  ? float(std::log(std::max(mean, rarest)))
                      : hinge    ? (rate > 0.5 ? 1.0F : -1.0F)
                                 : float(mean)};
   if (output.scale.open) output.scale = {usable && deviation > 0 ? float(deviation) : 1.0F};

@@ -276,6 +276,22 @@ TEST_CASE("a logistic output with offset = \"auto\" starts at the log-odds of it
   CHECK(double(plan.job.model.outputs[0].offset.value) == Approx(std::log(1.0 / 3)));
 }
 
+TEST_CASE("the offset of targets of one class is as far from 0 as their number allows",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  const bool ones = GENERATE(true, false);
+  std::string lines;
+  for (int i = 0; i < 99; ++i) lines += str(i, ones ? ",1\n" : ",0\n");
+  dir.write("d.csv", lines);
+  const RunPlan plan = learned(
+      plan_of(dir,
+              "data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n"
+              "data.fields = { x = {}, y = {} }\nmodel.preset = \"logistic_regression\"\n"
+              "model.target = \"y\"\nmodel.offset = \"auto\"\n"));
+  CHECK(double(plan.job.model.outputs[0].offset.value) ==
+        Approx((ones ? 1 : -1) * std::log(99.5 / 0.5)));
+}
+
 TEST_CASE("a hinge output with offset = \"auto\" starts at the margin of the more frequent target",
           "[chief][transform]") {
   const ScratchDir dir;
