@@ -186,6 +186,7 @@ struct Welcome {
   trainFiles @8 :List(FileInfo);
   evalFiles @9 :List(FileInfo);
   trainShards @10 :UInt32;      # upper bound of the shards of a training pass; 0: not set
+  saves @11 :Bool;              # a ps writes checkpoints into runDir
 }
 
 struct Refused {

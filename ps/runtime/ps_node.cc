@@ -107,7 +107,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   if (!job) return exit(downpour::exit_code(job.error().code), job.error().what);
   const auto graph = model::Graph::build(*job);
   if (!graph) return exit(downpour::exit_code(graph.error().code), graph.error().what);
-  if (const auto checked = check_run_folder(welcome.run_dir, message.envelope.run); !checked) {
+  if (const auto checked = check_run_folder(welcome, message.envelope.run); !checked) {
     const Error& error = checked.error();
     return exit(downpour::exit_code(error.code),
                 str(error.where, ": ", error.what, " (", error.hint, ")"));
@@ -139,7 +139,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
 
 /// Checks the run folder that a message names, because this ps writes below it. A message alone
 /// cannot turn a folder into a run folder: it must contain a file with the id of the run.
-Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) {
+Result<void> PsNode::check_run_folder(const wire::Welcome& welcome, uint64_t run) {
+  const std::string& run_dir = welcome.run_dir;
   const char* const hint =
       "mount the run folder under the same path on the machines of the chief and of all ps";
   if (run_dir.empty() || run_dir[0] != '/')
@@ -151,7 +152,7 @@ Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) 
     if (file.error().code == ErrorCode::kNoInput) file.error().hint = hint;
     return std::move(file).error();
   }
-  if (file->id == run) return check_writable(run_dir);
+  if (file->id == run) return welcome.saves ? check_writable(run_dir) : Result<void>();
   return Error{ErrorCode::kConfig, "the folder contains another run than the chief's", run_dir,
                hint, "DP-2722"};
 }
@@ -160,7 +161,7 @@ Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) 
 void PsNode::on_welcome_again(const wire::Message& message) {
   const auto& welcome = std::get<wire::Welcome>(message.body);
   if (welcome.run_dir != run_dir_) {
-    if (const auto checked = check_run_folder(welcome.run_dir, message.envelope.run); !checked) {
+    if (const auto checked = check_run_folder(welcome, message.envelope.run); !checked) {
       const Error& error = checked.error();
       return exit(downpour::exit_code(error.code), str(error.where, ": ", error.what));
     }

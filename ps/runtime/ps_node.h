@@ -62,7 +62,7 @@ class PsNode final : public transport::MemberNode {
 
  private:
   void on_welcome(int64_t now_ns, const wire::Message& message);
-  Result<void> check_run_folder(const std::string& run_dir, uint64_t run);
+  Result<void> check_run_folder(const wire::Welcome& welcome, uint64_t run);
   void on_welcome_again(const wire::Message& message);
   void run(Effects& effects);
   void deliver(ImageEvent&& event);

@@ -82,6 +82,13 @@ constexpr int exit_code(ErrorCode code) {
   return 70;
 }
 
+/// Returns the first code with this exit status, for the end of another program.
+constexpr ErrorCode error_code_of(int status) {
+  for (auto c = uint8_t(ErrorCode::kUsage); c <= uint8_t(ErrorCode::kTerminated); ++c)
+    if (exit_code(ErrorCode(c)) == status) return ErrorCode(c);
+  return status > 128 ? ErrorCode::kInterrupted : ErrorCode::kUnavailable;
+}
+
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -64,6 +64,7 @@ struct Welcome {
   int64_t lease_ns = 0;      // silence that ends a lease
   // upper bound of the shards of a training pass; 0: not set
   uint32_t train_shards = 0;
+  bool saves = false;  // a ps writes checkpoints into run_dir
   bool operator==(const Welcome&) const = default;
 };
 

@@ -53,6 +53,7 @@ void read(schema::Welcome::Reader in, Welcome& out, Checks& checks) {
   out.heartbeat_ns = in.getHeartbeatNs();
   out.lease_ns = in.getLeaseNs();
   out.train_shards = in.getTrainShards();
+  out.saves = in.getSaves();
   out.job = text(in.getJob());
   out.base_dir = text(in.getBaseDir());
   out.run_dir = text(in.getRunDir());

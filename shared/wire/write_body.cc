@@ -36,6 +36,7 @@ void write(const Welcome& in, schema::Welcome::Builder out) {
   out.setHeartbeatNs(in.heartbeat_ns);
   out.setLeaseNs(in.lease_ns);
   out.setTrainShards(in.train_shards);
+  out.setSaves(in.saves);
   out.setJob(text_out(in.job));
   out.setBaseDir(text_out(in.base_dir));
   out.setRunDir(text_out(in.run_dir));

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -162,6 +163,36 @@ TEST_CASE("records of stdin are predicted and evaluated like those of a file", "
   CHECK(empty.err.find("stdin is empty") != std::string::npos);
   CHECK(piped("cat new-1.csv", "predict run --quiet --data - -").status == 64);
   CHECK(std::filesystem::is_empty(dir / "tmp"));
+}
+
+TEST_CASE("a run that may only be read predicts and evaluates, and training fails at once",
+          "[integration]") {
+  const ScratchDir dir;
+  train_animals(dir);
+  const std::string wanted =
+      downpour(dir, {"predict", dir / "run", "--quiet", "--data", dir / "new-1.csv"}).out;
+  // Root may write into any folder, unless it gives up the right to.
+  const std::string as_user = ::geteuid() == 0 ? "setpriv --bounding-set=-dac_override " : "";
+  if (!as_user.empty() && std::system("setpriv --version > /dev/null 2>&1") != 0) {
+    WARN("skipped: root needs setpriv (util-linux) for this test");
+    return;
+  }
+  const auto shell = [&](const std::string& arguments) {
+    const std::string command = "cd " + dir.path() + " && timeout 50 " + as_user + DP_BIN_DIR +
+                                "/downpour " + arguments + " > out 2> err";
+    return WEXITSTATUS(std::system(command.c_str()));
+  };
+  REQUIRE(std::system(("chmod -R a-w " + (dir / "run")).c_str()) == 0);
+  CHECK(shell("predict run --quiet --data new-1.csv") == 0);
+  CHECK(read_text(dir / "out") == wanted);
+  CHECK(shell("eval run --data animals.csv") == 0);
+  CHECK(shell("train animals.csv --target kind --set run_dir=run --epochs 99") == 77);
+  REQUIRE(std::system(("chmod -R u+w " + (dir / "run")).c_str()) == 0);
+  REQUIRE(std::system(("chmod a-w " + (dir / "run/checkpoints")).c_str()) == 0);
+  CHECK(shell("train animals.csv --target kind --set run_dir=run --epochs 99 --set "
+              "eval.early_stop.patience=0") == 77);
+  CHECK_THAT(read_text(dir / "err"), Catch::Contains("checkpoints"));
+  REQUIRE(std::system(("chmod -R u+w " + (dir / "run")).c_str()) == 0);
 }
 
 TEST_CASE("a stream that is closed or full neither damages files nor loses results unnoticed",

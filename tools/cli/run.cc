@@ -191,6 +191,13 @@ int report(const Error& error, const chief::ConsoleOptions& console) {
   return exit_code(error.code);
 }
 
+/// Returns the error of a member of this process that has ended on its own.
+Result<void> check_member(const char* role, const transport::MemberNode* member) {
+  if (member == nullptr || !member->finished() || member->exit_code() == 0) return {};
+  return Error{error_code_of(member->exit_code()),
+               str("the ", role, " of this process has ended: ", member->exit_reason())};
+}
+
 int run_job(RunRequest request) {
   exit_on_stop_signals();
   const auto fail = [&](const Error& error) {
@@ -287,6 +294,8 @@ int run_job(RunRequest request) {
   options.on_prediction = request.on_prediction;
   options.endpoint = endpoint;
   const chief::ChiefCore* core = nullptr;  // set when the chief is constructed
+  std::unique_ptr<ps::PsNode> first_ps;
+  std::unique_ptr<worker::WorkerNode> worker;
   std::vector<chief::EndedProcess> ended;
   if (!layout.one_process) {
     options.watch = [&]() -> Result<void> {
@@ -298,6 +307,12 @@ int run_job(RunRequest request) {
       return watched;
     };
     options.ended_processes = [&] { return std::exchange(ended, {}); };
+  } else {
+    options.watch = [&]() -> Result<void> {
+      if (core->phase() >= chief::Phase::kStopping) return {};
+      DP_TRY_VOID(check_member("ps", first_ps.get()));
+      return check_member("worker", worker.get());
+    };
   }
   chief::ChiefNode chief(*transport, storage, std::move(*config), plan->tables, std::move(options),
                          &console);
@@ -308,8 +323,6 @@ int run_job(RunRequest request) {
   reactor.add(chief);
   std::vector<std::unique_ptr<NodeThread<ps::PsNode>>> ps_threads;
   std::vector<std::unique_ptr<NodeThread<worker::WorkerNode>>> worker_threads;
-  std::unique_ptr<ps::PsNode> first_ps;
-  std::unique_ptr<worker::WorkerNode> worker;
   if (chief.finished()) {
     // There is nothing to do. The summary reports it.
   } else if (layout.one_process) {

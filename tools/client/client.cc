@@ -14,13 +14,6 @@
 namespace downpour::tools {
 namespace {
 
-/// Returns the kind of error of an exit status.
-ErrorCode code_of(int32_t status) {
-  for (auto c = uint8_t(ErrorCode::kUsage); c <= uint8_t(ErrorCode::kPeersLost); ++c)
-    if (exit_code(ErrorCode(c)) == status) return ErrorCode(c);
-  return status > 128 ? ErrorCode::kInterrupted : ErrorCode::kUnavailable;
-}
-
 std::atomic<uint64_t> clients = 0;  // made by this process
 
 }  // namespace
@@ -68,7 +61,7 @@ void Client::run() {
 Result<void> Client::check_end() {
   const auto end = queue_.ended();
   if (!end || end->code == 0) return {};
-  return Error{code_of(end->code), end->reason};
+  return Error{error_code_of(end->code), end->reason};
 }
 
 Result<const model::Graph*> Client::job(int64_t timeout_ns) {

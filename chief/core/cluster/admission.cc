@@ -18,7 +18,8 @@ wire::Welcome common_welcome(const ChiefConfig& config) {
           .train_files = config.train_files,
           .eval_files = config.eval_files,
           .heartbeat_ns = config.heartbeat_ns,
-          .lease_ns = config.lease_ns};
+          .lease_ns = config.lease_ns,
+          .saves = config.mode == wire::Purpose::kTrain};
 }
 
 namespace {
