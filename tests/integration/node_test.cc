@@ -22,12 +22,12 @@ using Json = nlohmann::json;
 constexpr int kRows = 640;
 constexpr int kEpochs = 2;  // so that a process may start after the end of the job
 
-void make_job(const ScratchDir& dir, int epochs = kEpochs) {
+void make_job(const ScratchDir& dir, int epochs = kEpochs, const std::string& data = "") {
   dir.write("rows.svm", counter_rows(kRows));
   dir.write("job.toml",
             "run_dir = \"run\"\npartitions = 16\n"
-            "data = { source = \"rows.svm\", format = \"libsvm\" }\n" +
-                counter_model() + "train = { epochs = " + std::to_string(epochs) +
+            "data = { source = \"rows.svm\", format = \"libsvm\"" +
+                data + " }\n" + counter_model() + "train = { epochs = " + std::to_string(epochs) +
                 ", batch_size = 16, reduction = \"sum\", checkpoint = { every = 400 } }\n");
   const Ended keys = Program("downpour", {"keys", dir / "keys"}, dir.path()).wait();
   REQUIRE(keys.status == 0);
@@ -40,7 +40,8 @@ std::unique_ptr<Program> start(const ScratchDir& dir, const std::string& name, J
   const std::string folder = dir / name;
   ::mkdir(folder.c_str(), 0700);
   auto program = std::make_unique<Program>(
-      "downpour", std::vector<std::string>{"node", dir / "job.toml", "--keys", dir / "keys"},
+      "downpour",
+      std::vector<std::string>{"node", dir / "job.toml", "--keys", dir / "keys", "--allow-exec"},
       folder);
   ::unsetenv("TF_CONFIG");
   return program;
@@ -108,7 +109,7 @@ TEST_CASE("a chief, ps and workers start from TF_CONFIG, also if the run is fini
 
 TEST_CASE("worker 0 of a cluster without a chief also runs the chief", "[integration]") {
   const ScratchDir dir;
-  make_job(dir);
+  make_job(dir, kEpochs, ", program = [\"cat\"]");  // both workers start it
   const Json config = {
       {"cluster", {{"ps", {free_address()}}, {"worker", {free_address(), free_address()}}}}};
   std::map<std::string, std::unique_ptr<Program>> nodes;

@@ -31,6 +31,7 @@ struct NodeFlags {
   std::string job;
   std::string keys;
   bool insecure = false;
+  bool allow_exec = false;
   std::string threads;
   std::vector<std::string> set;
 };
@@ -75,9 +76,10 @@ std::vector<std::string> member_arguments(const NodeFlags& flags, const NodePlan
 }
 
 std::vector<std::string> worker_arguments(const NodeFlags& flags, const NodePlan& plan) {
-  if (!plan.ps_in_workers) return member_arguments(flags, plan, "");
-  std::vector<std::string> arguments = member_arguments(flags, plan, plan.ps_bind);
-  arguments.emplace_back("--with-ps");
+  std::vector<std::string> arguments =
+      member_arguments(flags, plan, plan.ps_in_workers ? plan.ps_bind : "");
+  if (plan.ps_in_workers) arguments.emplace_back("--with-ps");
+  if (flags.allow_exec) arguments.emplace_back("--allow-exec");
   return arguments;
 }
 
@@ -201,6 +203,9 @@ void declare_node(CLI::App* verb, int& status) {
                  "Use no keys: connections are not encrypted, and any process can join. Set it for "
                  "all processes of the job or for none")
       ->group("Cluster");
+  verb->add_flag("--allow-exec", flags->allow_exec,
+                 "Allow a worker to start the programs that the job uses to read data")
+      ->group("Resources");
   verb->add_option("--threads", flags->threads, "Number of threads of this process")
       ->group("Resources");
   verb->add_option("--set", flags->set, "Override any key of the job; only the chief uses it")
