@@ -13,7 +13,8 @@ namespace downpour {
 struct OutputSums {
   double weight = 0;  // number of records, or the sum of their weights
   double loss = 0;    // sum of the records' losses
-  double label = 0;   // sum of targets; first element of a vector target
+  // Of a vector target, the mean over its elements counts.
+  double label = 0;  // sum of targets
   double label_squared = 0;
   double prediction = 0;  // sum of predictions: probabilities for logistic, values for squared
   double correct = 0;     // records with the right class

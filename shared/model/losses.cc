@@ -117,6 +117,7 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
         c.gradient.data != nullptr ? c.gradient.data + r * c.gradient.stride : nullptr;
     const float factor = c.scale * weight * share / c.unit;
     double loss = 0, correct = 0, squared = 0, absolute = 0;
+    double label = 0, label_squared = 0, prediction = 0;
     for (size_t j = 0; j < c.width; ++j) {
       const float y = clamped ? clamp_label(targets[j]) : targets[j];
       const Element e = element_of(c.offset + c.unit * x[j], y);
@@ -124,11 +125,9 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
       correct += double(e.correct);
       squared += double(e.difference) * double(e.difference);
       absolute += std::abs(double(e.difference));
-      if (j == 0 && weight > 0.0F) {
-        sums.label += double(weight) * double(y);
-        sums.label_squared += double(weight) * double(y) * double(y);
-        sums.prediction += double(weight * e.prediction);
-      }
+      label += double(y);
+      label_squared += double(y) * double(y);
+      prediction += double(e.prediction);
       if (gradients != nullptr) {
         const float before = c.accumulate ? gradients[j] : 0.0F;
         gradients[j] = before + (factor != 0.0F ? factor * e.gradient : 0.0F);
@@ -137,6 +136,9 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
     if (weight > 0.0F) {
       sums.weight += double(weight);
       sums.loss += double(weight) * loss * double(share);
+      sums.label += double(weight) * label * double(share);
+      sums.label_squared += double(weight) * label_squared * double(share);
+      sums.prediction += double(weight) * prediction * double(share);
       sums.correct += double(weight) * correct * double(share);
       sums.squared_error += double(weight) * squared * double(share);
       if (!clamped) sums.absolute_error += double(weight) * absolute / double(c.width);

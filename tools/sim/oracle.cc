@@ -101,7 +101,7 @@ Result<Losses> losses_of(const Job& job, const model::Graph& graph, const Batch&
                          " is less than 2^27, the smallest target that the simulator can check"));
       gradient.push_back(-2 * target / double(width));
       sums.loss += target * target / double(width);
-      if (i % width == 0) sums.label += target;
+      sums.label += target / double(width);
     }
     sums.squared_error = sums.loss;
     losses.sums.push_back(sums);

@@ -64,6 +64,27 @@ TEST_CASE("the mean absolute error of every loss of numbers is that of scikit-le
   CHECK(sums_of(counts, Loss::kLogistic, 1, 0, 1).absolute_error == 0);
 }
 
+TEST_CASE("the calibration of a vector target is that of all its elements", "[model][numeric]") {
+  const Case rates{.name = "rates",
+                   .width = 2,
+                   .scores = {0, std::log(3.0F), std::log(2.0F), 0},
+                   .targets = {1, 2, 0, 7},
+                   .weights = {1, 0.5F},
+                   .wanted = {}};
+  // Predictions 1, 3 and 2, 1.
+  const double wanted = (1 * (1 + 3) + 0.5 * (2 + 1)) / (1 * (1 + 2) + 0.5 * (0 + 7));
+  const OutputSums sums = sums_of(rates, Loss::kPoisson, 1, 0, 1);
+  CHECK(compute_metric("calibration", {.sums = sums}).value == Approx(wanted));
+  const Case classes{.name = "classes",
+                     .width = 2,
+                     .scores = {0, 0, 0, 0},
+                     .targets = {1, 0, 1, 0},
+                     .weights = {1, 1},
+                     .wanted = {}};
+  const OutputSums halves = sums_of(classes, Loss::kLogistic, 1, 0, 1);
+  CHECK(compute_metric("calibration", {.sums = halves}).value == Approx(1));
+}
+
 TEST_CASE("the best constant of classes has the records' weights", "[model][numeric]") {
   // Class 0 has three quarters of the weight and one third of the records.
   const std::vector<float> scores(6), targets = {0, 1, 1}, weights = {6, 1.5F, 0.5F};
