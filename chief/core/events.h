@@ -33,6 +33,9 @@ struct EpochAccount {
   uint32_t shards = 0;       // shards that have ended
   uint32_t shards_left = 0;  // shards not begun, because train.steps ended the job inside the epoch
   uint64_t version = 0;      // of the partitions at its end; 0: not known
+  // Of the job that trained it, as a checkpoint records them; see HistoryLine.
+  std::optional<double> learning_rate;
+  std::optional<uint64_t> steps_counted;
   uint64_t input_bytes = 0;
   std::vector<uint64_t> unread_bytes;  // weighted mix: bytes of each source that no shard has
   wire::ShardCounts counts;

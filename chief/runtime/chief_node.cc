@@ -194,7 +194,6 @@ void ChiefNode::publish(PublishManifest&& publish) {
   manifest->given = publish.given;
   manifest->best = publish.best;
   manifest->completed_epochs = manifest->sealed_epochs = publish.sealed_epochs;
-  manifest->epochs = to_records(publish.epochs, publish.evaluations);
   manifest->rows = publish.rows;
   manifest->build = kBuildVersion;
   manifest->created_unix_s = options_.unix_time_s();
@@ -203,6 +202,12 @@ void ChiefNode::publish(PublishManifest&& publish) {
     if (const auto job = job_from_toml(job_text_, options_.run_dir))
       lines = history_lines(*job, publish.epochs, publish.evaluations);
   }
+  // Another start of the run may have another schedule.
+  for (size_t i = 0; i < lines.size(); ++i) {
+    publish.epochs[i].learning_rate = lines[i].learning_rate;
+    publish.epochs[i].steps_counted = lines[i].steps_counted;
+  }
+  manifest->epochs = to_records(publish.epochs, publish.evaluations);
   background_->start([this, manifest, lines = std::move(lines)]() -> Background::Completion {
     Result<void> removed, recorded;
     Result<void> published =

@@ -129,6 +129,8 @@ std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>&
                     {"unread_bytes", account.unread_bytes},
                     {"metrics", Json::array()},
                     {"evaluations", Json::array()}};
+    if (account.learning_rate) summary["learning_rate"] = *account.learning_rate;
+    if (account.steps_counted) summary["steps_counted"] = *account.steps_counted;
     for (const OutputSums& sums : account.metrics) summary["metrics"].push_back(to_json(sums));
     for (const Evaluation& evaluation : evaluations) {
       if (evaluation.epochs_trained == account.epoch + 1)
@@ -155,6 +157,8 @@ void from_records(const std::vector<checkpoint::EpochRecord>& records,
       account.unread_bytes = summary.value("unread_bytes", std::vector<uint64_t>{});
       account.shards_left = summary.value("shards_left", 0U);
       account.version = summary.value("version", uint64_t{0});
+      if (summary.contains("learning_rate")) account.learning_rate = summary["learning_rate"];
+      if (summary.contains("steps_counted")) account.steps_counted = summary["steps_counted"];
       for (const Json& sums : summary.at("metrics"))
         account.metrics.push_back(sums_from(sums, outputs, account.metrics.size()));
       for (const Json& evaluation : summary.at("evaluations"))

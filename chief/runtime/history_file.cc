@@ -136,17 +136,22 @@ std::optional<double> figure_of(const Figures& figures, std::string_view name) {
 std::vector<HistoryLine> history_lines(const Job& job, const std::vector<EpochAccount>& epochs,
                                        const std::vector<Evaluation>& evaluations) {
   std::vector<HistoryLine> lines;
-  uint64_t steps = 0;
+  uint64_t steps = 0, counted = 0;
   for (const EpochAccount& account : epochs) {
     steps += account.counts.batches;
     HistoryLine& line = lines.emplace_back();
     line.epoch = account.epoch + 1;
     line.partial = account.is_partial();
     line.steps = steps;
-    line.steps_counted = job.train.replicas ? account.version : steps;
+    // Partitions whose epochs had replicas count on from those steps.
+    const bool by_version = job.train.replicas || counted != steps - account.counts.batches;
+    counted = account.steps_counted.value_or(by_version ? account.version : steps);
+    line.steps_counted = counted;
     line.records = account.counts.applied;
     line.seconds = double(account.wall_ns) / double(kSecond);
-    line.learning_rate = rate_after(job, evaluations, account, line.steps_counted);
+    line.learning_rate = account.learning_rate;
+    if (!line.learning_rate)
+      line.learning_rate = rate_after(job, evaluations, account, line.steps_counted);
     line.train = trained_figures(job, account);
     for (const Evaluation& evaluation : evaluations) {
       if (evaluation.epochs_trained != line.epoch) continue;

@@ -58,6 +58,33 @@ TEST_CASE("the learning rate of an epoch follows the schedule", "[chief][history
   CHECK(lines[2].learning_rate == 0.25);
 }
 
+TEST_CASE("a recorded epoch keeps its rate and steps when the job changes", "[chief][history]") {
+  Job job = regression();
+  job.optimizer.schedule = {
+      .type = ScheduleType::kExponential, .decay_steps = 8, .decay_rate = 0.5F};
+  job.train.mode = TrainMode::kSync;
+  job.train.replicas = 2;
+  EpochAccount first = account_of(0, 9);
+  const HistoryLine before = history_lines(job, {first}, {})[0];
+  CHECK(before.steps_counted == 7);
+  first.learning_rate = before.learning_rate;
+  first.steps_counted = before.steps_counted;
+  // As a manifest stores it.
+  std::vector<EpochAccount> epochs;
+  std::vector<Evaluation> evaluations;
+  from_records(to_records({first}, {}), job.model.outputs, epochs, evaluations);
+  CHECK(epochs == std::vector<EpochAccount>{first});
+  job.train = TrainSpec{};
+  job.optimizer.learning_rate = 0.25F;
+  EpochAccount second = account_of(1, 4);
+  second.version = 17;  // 10 batches after 7 steps
+  const auto lines = history_lines(job, {epochs[0], second}, {});
+  CHECK(lines[0] == before);
+  CHECK(lines[1].steps == 20);
+  CHECK(lines[1].steps_counted == 17);
+  CHECK(lines[1].learning_rate == 0.25 * optim::schedule_factor(job.optimizer.schedule, 17, 0));
+}
+
 TEST_CASE("the schedule counts the steps of the mode", "[chief][history]") {
   Job job = regression();
   job.optimizer.schedule = {
