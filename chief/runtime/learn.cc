@@ -405,10 +405,11 @@ Result<void> learn_statistics(RunPlan& plan, bool fresh) {
   Job& job = plan.job;
   if (!any_open(job)) return {};
   PosixStorage storage;
-  for (const std::string& run_dir :
-       {fresh ? std::string() : job.run_dir, job.train.warm_start.source()}) {
-    if (run_dir.empty() || !any_open(job)) continue;
-    if (const auto saved = saved_job(storage, run_dir)) adopt(*saved, job);
+  if (!fresh) {
+    if (const auto saved = saved_job(storage, job.run_dir)) adopt(*saved, job);
+  }
+  if (const std::string source = job.train.warm_start.source(); !source.empty() && any_open(job)) {
+    if (const auto trained = model_job(storage, source)) adopt(*trained, job);
   }
   auto ranges = plan::cut_shards(data::as_whole(plan.train_files), plan.shard_bytes);
   if (!any_open(job, [](const auto& op) { return !sample_is_enough(op); })) thin_out(ranges);

@@ -145,6 +145,16 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
   return job_from_toml(run.job, run_dir);
 }
 
+Result<Job> model_job(Storage& storage, const std::string& run_dir) {
+  if (!names_weights(run_dir)) {
+    storage.guard(run_dir);
+    if (const auto newest = checkpoint::load_latest(storage, run_dir, nullptr)) {
+      return job_from_toml(checkpoint::load_used(storage, run_dir, *newest, nullptr).job, run_dir);
+    }
+  }
+  return saved_job(storage, run_dir);
+}
+
 namespace {
 
 /// Fills the part of `run` that describes the data: the plan and its first files.
@@ -192,6 +202,20 @@ Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const Run
                "DP-2112"};
 }
 
+/// Returns the error for data of which no epoch is to be trained.
+Error finished_without(const checkpoint::RunFile& run, const RunPlan& plan,
+                       uint32_t sealed_epochs) {
+  const std::string file = changed_file(run, plan);
+  return Error{
+      ErrorCode::kConfig,
+      str("the run is finished, and its training data were others", file.empty() ? "" : ": ", file),
+      plan.job.run_dir,
+      str("to train on these data, too, want more than its ", sealed_epochs,
+          sealed_epochs == 1 ? " epoch" : " epochs",
+          " (--epochs N); for a new model, add --fresh or choose another run_dir"),
+      "DP-2112"};
+}
+
 /// A run as found on disk, and the checkpoint from which it continues.
 struct FoundRun {
   checkpoint::RunFile run;
@@ -208,6 +232,8 @@ Result<void> check_continues(const FoundRun& found, const RunPlan& plan) {
   const uint32_t epochs_sealed = manifest != nullptr ? manifest->sealed_epochs : 0;
   const bool sealed = manifest != nullptr && has_ended(was, *manifest);
   const bool epoch_open = !(sealed && plan.job.train.epochs > epochs_sealed);
+  if (sealed && epoch_open && found.run.fingerprint != plan.fingerprint)
+    return finished_without(found.run, plan, epochs_sealed);
   DP_TRY_VOID(check_vocabularies(was, plan.job)
                   .context("the run in ", run_dir, " can't continue with this job"));
   const auto differences = frozen_differences(was, plan.job, epoch_open);

@@ -74,9 +74,13 @@ bool has_ended(const Job& job, const checkpoint::Manifest& manifest);
 ResumeState resume_from(Storage& storage, const std::string& run_dir,
                         const checkpoint::Manifest& manifest, const Job& job);
 
-/// Returns the job of a run: from its newest manifest, or else from the file `run`. For eval,
-/// predict and a resumed train.
+/// Returns the job of a run: from its newest manifest, or else from the file `run`. For a resumed
+/// train.
 Result<Job> saved_job(Storage& storage, const std::string& run_dir);
+
+/// Returns the job that trained the checkpoint that predictions use, which a later start of the run
+/// may have changed. For eval and predict.
+Result<Job> model_job(Storage& storage, const std::string& run_dir);
 
 /// Chooses the bytes of one shard, so that a data set has about 64 shards (16 if `data.program` is
 /// set), and each shard at least 4 and at most 64 batches. Very large data have larger shards, up

@@ -70,13 +70,14 @@ constexpr std::array kErrorTexts{
               "Valid paths are, for example,\noptimizer.learning_rate, model.layers[1].units and "
               "data.fields.\"a name\".type. An override can append one entry to\na list."},
     ErrorText{
-        "DP-2112", "the training data have changed within an epoch",
+        "DP-2112", "the training data are not those of the run",
         "An epoch trains every record of one set of files exactly once, and this run is inside an "
         "epoch: it has started, and\nnot all requested epochs are in a checkpoint. With other "
         "files or other content, some records would count twice or\nnever. Restore the files and "
         "run the job again, or start a new run with --fresh. If only processes of an earlier "
         "chief\nhold a part of the epoch, stop these processes to discard that part. The data may "
-        "change between epochs: let all\nepochs finish, then raise train.epochs."},
+        "change between epochs: let all\nepochs finish, then raise train.epochs. If all epochs are "
+        "trained already, nothing would be trained on the new data."},
     ErrorText{"DP-2401", "a ps has no memory left for its tables",
               "The tables of a ps (rows, optimizer state, index) have reached cluster.ps_memory. "
               "Without that key, the limit is the\nmemory that the cgroup, ulimit and the machine "

@@ -123,6 +123,66 @@ TEST_CASE("evaluations of records held out of other files are not compared", "[i
   CHECK(train("8", "more.tsv")["best_epoch"] == 8);
 }
 
+TEST_CASE("a finished run refuses other data unless it is to train on them", "[integration]") {
+  const Run run;
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train", "few.tsv", "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run.program(arguments);
+  };
+  REQUIRE(train({"--epochs", "2"}).status == 0);
+  CHECK(train({"--epochs", "2"}).status == 0);  // there is nothing to do
+  REQUIRE(run.program({"synth", "few.tsv", "--rows", "2500", "--seed", "2"}).status == 0);
+  const Ended refused = train({"--epochs", "2"});
+  CHECK(refused.status == 78);
+  CHECK(refused.err.find("the run is finished, and its training data were others") !=
+        std::string::npos);
+  CHECK(refused.err.find("few.tsv has") != std::string::npos);
+  CHECK(refused.err.find("--epochs N") != std::string::npos);
+  CHECK(train({"--epochs", "3"}).status == 0);
+  CHECK(train({"--epochs", "3"}).status == 0);
+}
+
+TEST_CASE("a run that stopped early goes on with other data", "[integration]") {
+  const Run run;
+  const auto train = [&] {
+    return run.json({"train", "few.tsv", "--set", "eval.early_stop.patience=1"});
+  };
+  const Json first = train();
+  REQUIRE(first["stopped_early"] == true);
+  CHECK(train()["evaluations"].size() == first["evaluations"].size());
+  REQUIRE(run.program({"synth", "few.tsv", "--rows", "2500", "--seed", "2"}).status == 0);
+  const Json second = train();
+  CHECK(second["evaluations"].size() > first["evaluations"].size());
+  CHECK(second["best_epoch"] > first["evaluations"].size());
+}
+
+TEST_CASE("eval reads the records as the job of the best checkpoint does", "[integration]") {
+  const ScratchDir dir;
+  std::string rows = "a,y\n";
+  for (int i = 0; i < 1200; ++i)
+    rows += std::to_string(i * 37 % 100 / 10.0) + (i * 37 % 100 + i % 23 > 60 ? ",1\n" : ",0\n");
+  dir.write("d.csv", rows);
+  dir.write("j.toml",
+            "run_dir = \"run\"\ndata.source = \"d.csv\"\n"
+            "model = { preset = \"logistic_regression\", target = \"y\" }\n"
+            "eval = { holdout = 0.2, keep_best = true }\n[data.fields]\na = {}\ny = {}\n");
+  const auto json = [&](std::vector<std::string> arguments) {
+    for (const char* flag : {"--log-format", "json", "--quiet"}) arguments.emplace_back(flag);
+    const Ended ended = Program("downpour", arguments, dir.path()).wait(60);
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    return Json::parse(ended.out);
+  };
+  json({"train", dir / "j.toml", "--epochs", "3"});
+  const Json other = json({"train", dir / "j.toml", "--epochs", "4", "--set",
+                           "data.fields.a.transform=[{op=\"clip\",min=50}]"});
+  const size_t best = other["best_epoch"];
+  REQUIRE(best <= 3);
+  CHECK(Run::loss_of(json({"eval", dir / "run"})["evaluations"][0]) ==
+        Approx(Run::loss_of(other["evaluations"][best - 1])).epsilon(1e-6));
+}
+
 TEST_CASE("a damaged best checkpoint is reported, and another model takes its place",
           "[integration]") {
   const Run run;

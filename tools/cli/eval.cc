@@ -156,7 +156,7 @@ class StoredStdin {
 Result<Job> eval_job(const EvalFlags& flags, StoredStdin& input) {
   DP_TRY(const std::string run_dir, find_run(flags));
   PosixStorage storage;
-  DP_TRY(Job job, chief::saved_job(storage, run_dir));
+  DP_TRY(Job job, chief::model_job(storage, run_dir));
   job.run_dir = run_dir;
   job.cluster.ps = job.cluster.workers = 1;
   job.cluster.ps_in_workers = false;

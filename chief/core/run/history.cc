@@ -38,7 +38,10 @@ uint64_t History::steps_counted() const {
 
 bool History::trained() const {
   const uint64_t wanted = config_.job.train.steps;
-  return complete_ >= config_.job.train.epochs || (wanted > 0 && steps_counted() >= wanted) ||
+  if (complete_ >= config_.job.train.epochs || (wanted > 0 && steps_counted() >= wanted))
+    return true;
+  // Evaluations of other records than this start's say nothing of further epochs.
+  return !evaluations_.empty() && !other_data(evaluations_.back(), {.data = config_.eval_data}) &&
          stops_early(config_.job, evaluations_);
 }
 
