@@ -197,18 +197,38 @@ def split(X: Any, y: Any, eval_set: Any) -> tuple[Any, Any, tuple[Any, Any] | No
     return X, y, eval_set
 
 
+def _unnamed_columns(X: Any) -> int | None:
+    """Returns the number of columns of an array, or of a frame of pandas with the numbers 0, 1, ... for names; None for other
+    data."""
+    module = type(X).__module__.partition(".")[0]
+    if isinstance(X, list | tuple):
+        return len(X[0]) if len(X) > 0 and isinstance(X[0], list | tuple | np.ndarray) else None
+    if module == "pandas":
+        return X.shape[1] if list(getattr(X, "columns", "-")) == list(range(X.shape[-1])) else None
+    named = module in ("scipy", "pyarrow") or hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
+    shape = () if named else getattr(X, "shape", ())
+    return shape[1] if len(shape) == 2 and getattr(getattr(X, "dtype", None), "names", None) is None else None
+
+
 def titles_of(X: Any) -> list[str] | None:
-    """Returns the names that a table of pandas or PyArrow has for its columns; None for other data."""
+    """Returns the names that a table of pandas or PyArrow has for its columns, and x0, x1, ... for an array; None for other
+    data."""
+    if (columns := _unnamed_columns(X)) is not None:
+        return [f"x{i}" for i in range(columns)]
     module = type(X).__module__.partition(".")[0]
     titles = list(X.columns) if module == "pandas" else list(X.schema.names) if module == "pyarrow" else None
-    return None if titles is None or titles == list(range(len(titles))) else list(map(str, titles))
+    return None if titles is None else list(map(str, titles))
 
 
 def with_titles(X: Any, titles: list[str] | None) -> Any:
     """Returns the columns of an array as those of the table that a model was trained on, by position. Warns of it, as
-    scikit-learn does. Returns other data, and an array of another width, unchanged."""
-    plain = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.names is None
-    if not plain or titles is None or X.shape[1] != len(titles):
+    scikit-learn does. Returns other data unchanged. Raises ValueError for an array of another width."""
+    columns = _unnamed_columns(X)
+    if columns is None or titles is None:
+        return X
+    if columns != len(titles):
+        raise ValueError(f"X has {columns} columns, but the model was trained on {len(titles)}")
+    if titles == titles_of(X) or not isinstance(X, np.ndarray):
         return X
     warn("X is an array without names, but the model was trained on a table; its columns are taken in the order of the table")
     return {name: X[:, i] for i, name in enumerate(titles)}

@@ -131,7 +131,7 @@ def test_array_of_numbers_is_not_copied_by_column():
         np.testing.assert_array_equal(model.predict_raw(form), model.predict_raw(X))
     error = np.sqrt(((model.predict(X) - y) ** 2).mean())
     assert error < 0.25 * y.std()
-    with pytest.raises(dp.DownpourError, match="no column x4"):
+    with pytest.raises(ValueError, match="X has 4 columns, but the model was trained on 5"):
         model.predict(X[:, :4])
 
 
@@ -403,8 +403,32 @@ def test_an_array_after_a_table_goes_by_position(tmp_path):
     for again in (model, pickle.loads(pickle.dumps(model)), dp.Model.load(tmp_path / "run")):
         with pytest.warns(UserWarning, match="X is an array without names, but the model was trained on a table"):
             np.testing.assert_array_equal(again.predict_raw(frame.to_numpy()), wanted)
-    with pytest.raises(dp.DownpourError, match="no column"):
+    with pytest.raises(ValueError, match="X has 2 columns, but the model was trained on 3"):
         model.predict(frame[["x", "colour"]].to_numpy())
+
+
+def test_an_array_of_another_width_is_refused():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] > 0).astype(int)
+    wider = np.c_[X[:, 1], X]
+    model = small().fit(X, y)
+    wanted = model.predict_raw(X)
+    for form in (X, pd.DataFrame(X), X.tolist()):
+        np.testing.assert_array_equal(model.predict_raw(form), wanted)
+    for again in (model, pickle.loads(pickle.dumps(model)), small().fit(X.tolist(), y), small().fit(pd.DataFrame(X), y)):
+        for form in (wider, pd.DataFrame(wider), wider.tolist()):
+            with pytest.raises(ValueError, match="X has 3 columns, but the model was trained on 2"):
+                again.predict(form)
+    with pytest.raises(ValueError, match="X has 3 columns"):
+        model.partial_fit(wider, y)
+    with pytest.raises(ValueError, match="X has 3 columns"):
+        small().fit(X, y, eval_set=(wider, y))
+    wide = rng.normal(size=(300, 300))  # one field of all columns
+    model = small().fit(wide, y)
+    assert len(model.predict(wide)) == 300
+    with pytest.raises(ValueError, match="X has 301 columns"):
+        model.predict(np.c_[wide, X[:, 0]])
 
 
 def test_arguments_of_another_form():
