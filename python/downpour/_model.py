@@ -184,7 +184,7 @@ class Model:
             settings["eval.holdout"] = self._holdout(table.rows)
         settings.update(self.settings)
         if self.job is None and settings["eval.holdout"] == 0 and "eval.source" not in settings:
-            set_length(table.rows, settings)
+            set_length(table, len(given), settings)
         called = [callbacks] if callable(callbacks) else list(callbacks)
         self._train(table, settings, called + ([print_epochs] if verbose else []))
         self._names, self._titles = names, titles_of(X)

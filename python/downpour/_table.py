@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from typing import Any, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from ._values import (
 
 #: A matrix with more columns is one column of rows; one with fewer is a column of numbers each.
 WIDE = 256
+_ID = re.compile("(^|[^a-z])(ids?|uid|userid|itemid|movieid|zip|zipcode|postcode|sku|isbn)$|^(user|item|movie|product|customer)$")
 #: A linear model of more would take long.
 MOST_NUMBERS = 10_000_000
 
@@ -83,6 +85,17 @@ class Table:
             found.append(filled(values, present))
         return found
 
+    def most_ids(self) -> int:
+        """Returns the number of different values of the column of texts or ids that has most; of columns whose rows almost all
+        differ, such as sentences, none counts."""
+        counts = [0]
+        for name, column, (values, *_) in zip(self.names, self._columns, self._alive):
+            if column.kind == c.DICTIONARY:
+                counts.append(column.text_count)
+            elif column.kind == c.NUMBERS and column.width == 1 and _names_ids(name):
+                counts.append(len(np.unique(values)))
+        return max(count for count in counts if count * 1.1 <= self.rows)
+
     def columns_of_texts(self) -> set[str]:
         """Returns the names of the columns of texts."""
         return {name for name, column in zip(self.names, self._columns) if column.kind == c.DICTIONARY}
@@ -134,6 +147,11 @@ class Table:
     def _check_rows(self, name: str, rows: int) -> None:
         if rows != self.rows:
             raise ValueError(f"column `{name}` has {rows} rows, but the data have {self.rows}")
+
+
+def _names_ids(name: str) -> bool:
+    """Returns whether integers of a column with this name are ids: those of the words that the library knows as such."""
+    return _ID.search(re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
 
 
 def filled(values: np.ndarray, present: np.ndarray | None) -> np.ndarray:

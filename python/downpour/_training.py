@@ -21,6 +21,7 @@ Progress = Mapping[str, Any]
 Callback = Callable[[Progress], Any]
 
 _FEW_ROWS = 20_000
+_ROWS_OF_AN_ID = 100  # with fewer, on average, the model overfits in as many epochs as numbers need
 
 
 def toml_of(value: Any) -> str:
@@ -39,12 +40,18 @@ def toml_of(value: Any) -> str:
     return "[" + ", ".join(toml_of(each) for each in value) + "]"
 
 
-def set_length(rows: int, settings: dict[str, Any]) -> None:
+def set_length(table: Table, columns: int, settings: dict[str, Any]) -> None:
     """Sets the length of a training that no evaluation ends: a fixed number of epochs, in which the learning rate falls
-    to 0 along half a cosine. Small data need small batches, to have enough steps."""
+    to 0 along half a cosine. Small data need small batches, to have enough steps. A network learns ids with few records
+    each by heart within some epochs; a factorization machine of two columns does not."""
+    rows = table.rows
     if rows <= _FEW_ROWS:
         settings.setdefault("train.batch_size", 32 if rows <= _FEW_ROWS / 5 else 128)
-    epochs = settings.setdefault("train.epochs", 20 if rows <= _FEW_ROWS else 10 if rows <= 1_000_000 else 5)
+    if columns > 2 and table.most_ids() * _ROWS_OF_AN_ID > rows:
+        length = 4 if rows <= 100_000 else 2
+    else:
+        length = 20 if rows <= _FEW_ROWS else 10 if rows <= 1_000_000 else 5
+    epochs = settings.setdefault("train.epochs", length)
     batch = max(int(settings.get("train.batch_size", 512 if rows > 100_000 else 256)), 1)
     if not any(key.startswith("optimizer.schedule") for key in settings):
         settings["optimizer.schedule"] = {"type": "cosine", "decay_steps": max(int(epochs) * -(-rows // batch), 1)}

@@ -407,6 +407,30 @@ def test_an_array_after_a_table_goes_by_position(tmp_path):
         model.predict(frame[["x", "colour"]].to_numpy())
 
 
+def clicks(rows, seed, users=1000):
+    """Clicks that depend on the user, the item and two more columns; the best constant has a log loss of about .65."""
+    rng, known = np.random.default_rng(seed), np.random.default_rng(0)
+    taste, appeal = known.normal(0, 0.8, users), known.normal(0, 0.8, 300)
+    user, item = rng.zipf(1.3, rows) % users, rng.zipf(1.3, rows) % 300
+    price = rng.lognormal(3, 0.8, rows)
+    logit = taste[user] + appeal[item] - 0.7 - 0.3 * (np.log(price) - 3)
+    frame = pd.DataFrame({"user_id": user, "item": [f"i{k}" for k in item], "price": price, "hour": rng.integers(0, 24, rows)})
+    return frame, (rng.random(rows) < 1 / (1 + np.exp(-logit))).astype(int)
+
+
+@pytest.mark.parametrize("as_texts", [False, True])
+def test_the_default_does_not_learn_ids_by_heart(as_texts):
+    (X, y), (new, truth) = clicks(2500, 1), clicks(4000, 2)
+    if as_texts:
+        X, new = X.astype({"user_id": str}), new.astype({"user_id": str})
+    model = dp.Model().fit(X, y)
+    assert len(model.history) == 4
+    loss = lambda p: -np.where(truth == 1, np.log(p), np.log(1 - p)).mean()
+    assert loss(model.predict_proba(new)[:, 1]) < loss(np.full(len(truth), y.mean())) - 0.01
+    assert len(dp.Model().fit(X[["price", "hour"]], y).history) == 20
+    assert len(dp.Model().fit(X[["user_id", "item"]], y).history) == 20  # a factorization machine
+
+
 def test_an_array_of_another_width_is_refused():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 2))
