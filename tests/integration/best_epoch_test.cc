@@ -143,7 +143,7 @@ TEST_CASE("a finished run refuses other data unless it is to train on them", "[i
   CHECK(train({"--epochs", "3"}).status == 0);
 }
 
-TEST_CASE("a run that stopped early goes on with other data", "[integration]") {
+TEST_CASE("a run that stopped early continues with other data", "[integration]") {
   const Run run;
   const auto train = [&] {
     return run.json({"train", "few.tsv", "--set", "eval.early_stop.patience=1"});

@@ -7,21 +7,24 @@ PredictionRun::Verdict PredictionRun::take(const wire::PredictReport& report, By
   Attempt& attempt = open_[shard];
   if (attempt.attempt != report.lease.attempt)
     attempt = {.attempt = report.lease.attempt, .batches = {}};
-  const size_t expected = attempt.batches.size();
-  if (report.batch < expected) return Verdict::kRepeated;
-  if (report.batch > expected) {
-    drop(shard);
-    return Verdict::kBroken;
-  }
-  attempt.batches.push_back({.shard = shard,
-                             .batch = report.batch,
-                             .records = report.records,
-                             .values = std::move(values),
-                             .ended = report.ended});
+  const bool added = attempt.batches
+                         .try_emplace(report.batch, PredictionBatch{.shard = shard,
+                                                                    .batch = report.batch,
+                                                                    .records = report.records,
+                                                                    .values = std::move(values),
+                                                                    .ended = report.ended})
+                         .second;
+  if (!added) return Verdict::kRepeated;
   if (!report.ended) return Verdict::kKept;
-  whole_.emplace(shard, std::move(attempt.batches));
+  const bool whole = attempt.batches.size() == size_t{report.batch} + 1 &&
+                     attempt.batches.rbegin()->first == report.batch;
+  if (whole) {
+    std::vector<PredictionBatch> batches;
+    for (auto& [number, batch] : attempt.batches) batches.push_back(std::move(batch));
+    whole_.emplace(shard, std::move(batches));
+  }
   drop(shard);
-  return Verdict::kWhole;
+  return whole ? Verdict::kWhole : Verdict::kBroken;
 }
 
 std::vector<PredictionBatch> PredictionRun::next_in_order() {

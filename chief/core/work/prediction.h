@@ -15,10 +15,11 @@ class PredictionRun {
   enum class Verdict : uint8_t {
     kKept,
     kRepeated,  // the batch was received before
-    kBroken,    // batches of this attempt were lost: revoke the lease and grant the shard again
+    kBroken,    // the attempt ended without some batches: revoke the lease, grant the shard again
     kWhole,     // the attempt is complete
   };
-  /// Adds a report of the attempt that holds the shard's lease.
+  /// Adds a report of the attempt that holds the shard's lease. Batches may come in any order,
+  /// because a later one may need fewer ps; the report that ends the attempt comes last.
   Verdict take(const wire::PredictReport& report, Bytes&& values);
   /// Drops an attempt that will not be completed.
   void drop(uint32_t shard) { open_.erase(shard); }
@@ -31,7 +32,7 @@ class PredictionRun {
  private:
   struct Attempt {
     uint32_t attempt = 0;
-    std::vector<PredictionBatch> batches;
+    std::map<uint32_t, PredictionBatch> batches;
   };
   std::map<uint32_t, Attempt> open_;
   std::map<uint32_t, std::vector<PredictionBatch>> whole_;

@@ -169,14 +169,20 @@ TEST_CASE("predictions of complete attempts come in order, those of incomplete o
   CHECK(run.next_in_order().empty());
   CHECK(take(0, 1, 0, false) == kKept);
   CHECK(take(0, 1, 0, false) == kRepeated);
-  CHECK(take(0, 1, 2, false) == kBroken);
+  CHECK(take(0, 1, 2, true) == kBroken);  // without batch 1
+  CHECK(take(0, 2, 1, false) == kKept);   // overtakes batch 0
   CHECK(take(0, 2, 0, false) == kKept);
-  CHECK(take(0, 2, 1, true) == kWhole);
+  CHECK(take(0, 2, 1, false) == kRepeated);
+  CHECK(take(0, 2, 2, true) == kWhole);
+  CHECK(take(2, 1, 0, false) == kKept);
+  CHECK(take(2, 1, 5, false) == kKept);
+  CHECK(take(2, 1, 2, true) == kBroken);  // three batches, but not 0 to 2
   const auto batches = run.next_in_order();
-  REQUIRE(batches.size() == 3);
+  REQUIRE(batches.size() == 4);
   CHECK(batches[0].values.load<float>(0) == 2.0F);
-  CHECK(batches[2].shard == 1);
-  CHECK(run.records() == 6);
+  for (uint32_t i = 0; i < 3; ++i) CHECK(batches[i].batch == i);
+  CHECK(batches[3].shard == 1);
+  CHECK(run.records() == 8);
   CHECK(run.first_missing() == 2);
 }
 
