@@ -232,8 +232,10 @@ Result<void> check_continues(const FoundRun& found, const RunPlan& plan) {
   const uint32_t epochs_sealed = manifest != nullptr ? manifest->sealed_epochs : 0;
   const bool sealed = manifest != nullptr && has_ended(was, *manifest);
   const bool epoch_open = !(sealed && plan.job.train.epochs > epochs_sealed);
-  if (sealed && epoch_open && found.run.fingerprint != plan.fingerprint)
-    return finished_without(found.run, plan, epochs_sealed);
+  // The file `run` may already describe the data of a further epoch that did not end.
+  const bool trained_others =
+      sealed && found.run.fingerprint != plan.fingerprint && manifest->plan_hash != plan.plan_hash;
+  if (epoch_open && trained_others) return finished_without(found.run, plan, epochs_sealed);
   DP_TRY_VOID(check_vocabularies(was, plan.job)
                   .context("the run in ", run_dir, " can't continue with this job"));
   const auto differences = frozen_differences(was, plan.job, epoch_open);

@@ -201,6 +201,8 @@ void World::could_not_start(const Process& process, const Error& error) {
   count("start failed");
   if (error.id == "DP-2112" && data_changed_) {
     count("changed data refused");
+    // Then the user runs the command that finished the run.
+    if (error.what.starts_with("the run is finished")) change_data(!other_data_);
     return kill(number, kSecond);
   }
   const bool lied_to = disk_.counts().lies > 0;
