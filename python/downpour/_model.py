@@ -22,7 +22,7 @@ from ._labels import (
 from ._progress import print_epochs
 from ._saved import check_storable, read_extras, write_extras
 from ._table import Table, rows_of, split, table_of, titles_of, with_titles
-from ._training import Callback, Trained, job_text, set_length, target_texts, threads_of, train
+from ._training import Callback, Trained, job_text, set_length, settings_of_weights, target_texts, threads_of, train, with_constant_rules
 from ._values import check_range, text_of, warn
 
 __all__ = ["Model"]
@@ -121,7 +121,7 @@ class Model:
                 parts of one of these. NaN and None are missing values. Memory is shared, not copied, where its layout
                 allows.
             y: array [rows]: numbers, or labels of any type; or the name of the column of X that is predicted.
-            sample_weight: array [rows] of weights of at least 0. Only their ratios matter: they are divided by the mean
+            sample_weight: array [rows] of weights of at least 0, not for a job with layers. Only their ratios matter: they are divided by the mean
                 of those above 0. Later calls of `partial_fit` divide by the same number.
             eval_set: (X, y), or a list with this pair, to evaluate after each epoch. Training stops when it no longer
                 improves, and the best epoch is kept.
@@ -169,7 +169,7 @@ class Model:
         if sample_weight is not None:
             self._weight_unit = mean_weight(sample_weight)
             table.add_numbers(weights, as_weights(sample_weight, self._weight_unit))
-            settings["model.weights"] = weights
+            settings.update({"model.weights": weights} if self.job is None else settings_of_weights(self.job, weights))
         alive: list[Any] = [table]
         if eval_set is not None:
             titles = titles_of(X) if names is None else None
@@ -219,7 +219,8 @@ class Model:
         vocabulary of texts come from them, so they should be typical.
 
         Args:
-            X, y, sample_weight, callbacks: as those of `fit`. The columns must be those of the first call.
+            X, y, sample_weight, callbacks: as those of `fit`. The columns must be those of the first call. A column of
+                weights that the job names counts as it is, and so does `sample_weight` in its place.
             feature_names, target: as those of `fit`, for the first call.
             classes: all labels, if the records of the first call may lack one.
             epochs: passes over these records.
@@ -241,9 +242,15 @@ class Model:
         texts = output["classes"] or target_texts(
             self.description["job"], output["target"], lambda: list(map(text_of, self.classes.tolist())))
         _add_target(table, output["target"], codes, texts)
-        if output["weights"]:
+        if output["weights"] and self._weight_unit is None:  # a column of the job
+            if sample_weight is not None:
+                if output["weights"] in table.names:
+                    raise ValueError(f"X has the column {output['weights']!r}, the weights of the job, so leave out sample_weight")
+                table.add_numbers(output["weights"], as_weights(sample_weight, 1.0))
+            elif output["weights"] not in table.names:
+                raise ValueError(f"X has no column {output['weights']!r}, the weights of the job; add it, or give sample_weight")
+        elif output["weights"]:
             sample_weight = np.ones(table.rows) if sample_weight is None else sample_weight
-            self._weight_unit = self._weight_unit or mean_weight(sample_weight)
             table.add_numbers(output["weights"], as_weights(sample_weight, self._weight_unit))
         elif sample_weight is not None:
             raise ValueError("the first call had no sample_weight, so this one can't have any")
@@ -252,7 +259,7 @@ class Model:
             c.check(c.library().dp_model_save(self._model().pointer, f"{folder}/run".encode()))
             settings["train.warm_start"] = {"run": f"{folder}/run"}
             called = [callbacks] if callable(callbacks) else list(callbacks)
-            self._train(table, settings, called, self.description["job"])
+            self._train(table, settings, called, with_constant_rules(self.description["job"]))
         return self
 
     def _holdout(self, rows: int) -> float:

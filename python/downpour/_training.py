@@ -97,6 +97,22 @@ def target_texts(job: str | os.PathLike, target: str, labels: Callable[[], list[
     return ordered
 
 
+def settings_of_weights(job: str | os.PathLike, column: str) -> dict[str, Any]:
+    """Returns the settings by which a job with a preset reads weights from a column. Raises ValueError for a job with layers."""
+    text = job_text(job)[0].decode(errors="replace")
+    if re.search(r"^\s*(\[\[)?(model\.)?layers\b|\blayers\s*=", text, re.MULTILINE):
+        raise ValueError('the job has layers, so sample_weight does not apply: add the weights to X as a column, and name it in '
+                         'the outputs of the job (weights = "NAME")')
+    declares = re.search(r"^\s*(\[data\.fields|data\.fields|fields\s*[.=])", text, re.MULTILINE)
+    return {"model.weights": column, **({f"data.fields.{column}.type": "float32"} if declares else {})}
+
+
+def with_constant_rules(job: str) -> str:
+    """Returns a job, as the library prints it, whose rules of the optimizer have a constant rate."""
+    rule = r"^(\[\[optimizer\.rules\]\]\n(?:(?!\[).*\n)*?schedule = )\{.*\}"
+    return re.sub(rule, r'\1"constant"', job, flags=re.MULTILINE)
+
+
 class Trained:
     """A trained model of the library. A thread that uses it keeps it alive."""
 

@@ -548,3 +548,44 @@ def test_the_first_callback_knows_the_number_of_epochs():
     x = np.random.default_rng(8).normal(size=(300, 2))
     dp.Model(epochs=3).fit(x, np.arange(300) % 2, callbacks=[lambda p: seen.append(p["epochs"])])
     assert set(seen) == {3}
+
+
+WEIGHED = 'model = { preset = "logistic_regression", target = "y"%s }\n[data.fields]\na = {}\nb = {}\ny = {}\n'
+
+
+def test_weights_of_a_job():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 2)), columns=["a", "b"])
+    y, w = (X.a > 0).astype(int), rng.uniform(0.5, 2, 600)
+    model = dp.Model(job=WEIGHED % "").fit(X, y, sample_weight=w, target="y")
+    assert model.description["outputs"][0]["weights"] == "sample_weight"
+    model.partial_fit(X, y, sample_weight=w)
+    layers = """model.outputs = [{ name = "o", input = "l", loss = "logistic", target = "y" }]
+        model.layers = [{ name = "l", type = "dense", inputs = ["a", "b"], units = [1] }]
+        data.fields = { a = {}, b = {}, y = {} }"""
+    with pytest.raises(ValueError, match="the job has layers, so sample_weight does not apply"):
+        dp.Model(job=layers).fit(X, y, sample_weight=w, target="y")
+
+    own = WEIGHED % ', weights = "w"' + "w = {}\n"
+    trained = lambda: dp.Model(job=own).fit(X.assign(w=w), y, target="y")
+    by_column = trained().partial_fit(X.assign(w=w), y).predict_raw(X)
+    np.testing.assert_array_equal(trained().partial_fit(X, y, sample_weight=w).predict_raw(X), by_column)
+    assert np.abs(trained().partial_fit(X.assign(w=1.0), y).predict_raw(X) - by_column).max() > 1e-6
+    with pytest.raises(ValueError, match="X has no column 'w', the weights of the job"):
+        trained().partial_fit(X, y)
+    with pytest.raises(ValueError, match="X has the column 'w', the weights of the job, so leave out sample_weight"):
+        trained().partial_fit(X.assign(w=w), y, sample_weight=w)
+
+
+def test_partial_fit_has_a_constant_rate_in_all_rules():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=600)})
+    rule = '{ variables = "*", type = "sgd", learning_rate = 0.5%s }'
+    schedule = ', schedule = { type = "constant", warmup_steps = 1000 }'
+    after = []
+    for given in ("", schedule):
+        job = 'model = { preset = "logistic_regression", target = "y" }\n' \
+              'optimizer = { type = "sgd", learning_rate = 0.5, rules = [%s] }\n' % (rule % given)
+        model = dp.Model(job=job).fit(X.head(1), [1], target="y")  # one step
+        after.append([model.partial_fit(X, X.a > 0).predict_raw(X, activation=False).std() for _ in range(3)])
+    assert after[1] == pytest.approx(after[0], rel=0.2)
