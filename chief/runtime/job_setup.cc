@@ -11,6 +11,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/number_text.h"
 #include "shared/base/object_scheme.h"
+#include "shared/checkpoint/paths.h"
 #include "shared/data/bytes/file.h"
 #include "shared/data/formats/parser.h"
 #include "shared/data/formats/sniff.h"
@@ -494,12 +495,29 @@ Result<ChosenJob> choose_job(std::span<const std::string> paths,
   return chosen;
 }
 
+namespace {
+
+/// Lets the copy of a job in a run folder continue that run, also after the folder was moved or
+/// copied.
+void stay_in_run_folder(const std::string& path, std::span<const Override> overrides, Job& job) {
+  std::error_code ignored;
+  const fs::path file = fs::absolute(path, ignored).lexically_normal();
+  const std::string folder = file.parent_path().string();
+  const bool is_copy = file.string() == checkpoint::job_path(folder) &&
+                       fs::is_regular_file(checkpoint::run_path(folder), ignored);
+  if (is_copy && std::ranges::find(overrides, "run_dir", &Override::key) == overrides.end())
+    job.run_dir = folder;
+}
+
+}  // namespace
+
 Result<GivenJob> load_given_job(std::span<const std::string> paths,
                                 std::span<const Override> overrides, const JobUse& use) {
   GivenJob given;
   if (paths.size() == 1 && is_job_file(paths[0])) {
     DP_TRY(given.loaded, load_job(paths[0], overrides, process_environment()));
     Job& job = given.loaded.job;
+    stay_in_run_folder(paths[0], overrides, job);
     if (auto taken = take_sources(job, use, given); !taken)
       return located(std::move(taken).error(), given.loaded.origins);
     if (auto done = complete_from_data(job, given.sniffed, use.fresh, &given.loaded.origins); !done)

@@ -183,6 +183,30 @@ TEST_CASE("eval reads the records as the job of the best checkpoint does", "[int
         Approx(Run::loss_of(other["evaluations"][best - 1])).epsilon(1e-6));
 }
 
+TEST_CASE("the job of a run folder continues the run of that folder", "[integration]") {
+  const Run run;
+  const auto epochs_of = [&](const char* folder) {
+    return Json::parse(run.program({"inspect", folder, "--json"}).out)["sealed_epochs"];
+  };
+  run.train(1);
+  fs::copy(fs::path(run.dir.path()) / "runs/few", fs::path(run.dir.path()) / "copy",
+           fs::copy_options::recursive);
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train", "copy/job.toml"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run.json(arguments);
+  };
+  train({"--epochs", "2"});
+  CHECK(epochs_of("copy") == 2);
+  CHECK(epochs_of("runs/few") == 1);
+  train({"--epochs", "2", "--set", "run_dir=other"});
+  CHECK(epochs_of("other") == 2);
+  fs::remove_all(fs::path(run.dir.path()) / "runs");  // as if the folder had been moved
+  train({"--epochs", "3"});
+  CHECK(epochs_of("copy") == 3);
+  CHECK_FALSE(fs::exists(fs::path(run.dir.path()) / "runs"));
+}
+
 TEST_CASE("a damaged best checkpoint is reported, and another model takes its place",
           "[integration]") {
   const Run run;
