@@ -33,6 +33,21 @@ Error differs(const std::string& what, const std::string& there, const std::stri
                "train.warm_start", std::move(hint), "DP-2110"};
 }
 
+/// Returns an error for the first of these tables that `others` does not have. `has`: whose it is.
+Result<void> check_names(const std::vector<TableSpec>& others, const std::vector<TableSpec>& tables,
+                         const char* has) {
+  for (const TableSpec& table : tables) {
+    if (std::ranges::find(others, table.name, &TableSpec::name) != others.end()) continue;
+    return Error{ErrorCode::kConfig, str("only ", has, " the variables `", table.name, "`"),
+                 "train.warm_start",
+                 "a warm start from a run needs the same model; for another one, write the run's "
+                 "variables with `downpour export RUN --out w.npz`, and set "
+                 "train.warm_start.file = \"w.npz\"",
+                 "DP-2110"};
+  }
+  return {};
+}
+
 Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slots) {
   const char* const same_model =
       "a warm start needs the same model; change this job to match the other run";
@@ -138,13 +153,10 @@ Result<void> check_warm_start(const checkpoint::Manifest& from,
     return differs("`partitions`", str(from.partitions), str(partitions),
                    "set it to the value of the other run");
   }
-  for (size_t t = 0; t < std::max(from.tables.size(), tables.size()); ++t) {
-    if (t >= from.tables.size() || t >= tables.size()) {
-      return differs("the number of tables", str(from.tables.size()), str(tables.size()),
-                     "a warm start needs the same model; change this job to match the other run");
-    }
+  DP_TRY_VOID(check_names(from.tables, tables, "this job has"));
+  DP_TRY_VOID(check_names(tables, from.tables, "the other run has"));
+  for (size_t t = 0; t < tables.size(); ++t)
     DP_TRY_VOID(check_table(from.tables[t], tables[t], slots));
-  }
   return {};
 }
 
