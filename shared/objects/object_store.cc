@@ -119,7 +119,8 @@ Error changed(const std::string& path) {
   return Error{ErrorCode::kBadData,
                str("the object changed after the job started (its ETag is different): ", path),
                path,
-               "training data must not change while a job runs; start a new run with --fresh"};
+               "when it is complete, run the same command again; if that is refused, because an "
+               "epoch has begun, restore the data or start a new run with --fresh"};
 }
 
 std::string permission_hint(const std::string& code, bool is_signed) {

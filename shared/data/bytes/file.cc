@@ -200,7 +200,8 @@ Result<bool> File::is_compressed() const {
 Error changed_error(const std::string& path, const std::string& how) {
   return Error{ErrorCode::kBadData,
                str("the file changed after the job started (", how, "): ", path), path,
-               "training data must not change while a job runs; start a new run with --fresh"};
+               "when it is complete, run the same command again; if that is refused, because an "
+               "epoch has begun, restore the data or start a new run with --fresh"};
 }
 
 Result<File> open_unchanged(const plan::FileInfo& info) {

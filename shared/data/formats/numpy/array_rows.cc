@@ -116,7 +116,8 @@ class ArrayWindows final : public WindowSource {
     return Error{ErrorCode::kBadData,
                  str("the file changed after the job started (it is shorter now): ", source.where),
                  source.where,
-                 "training data must not change while a job runs; start a new run with --fresh"};
+                 "when it is complete, run the same command again; if that is refused, because an "
+                 "epoch has begun, restore the data or start a new run with --fresh"};
   }
 
   const std::string path_;
