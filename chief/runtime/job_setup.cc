@@ -424,13 +424,14 @@ Result<void> take_all_classes(const DataSpec& data, const std::string& base_dir,
     return judge_all_numbers(data, base_dir, field, facts);
   }
   const std::vector<std::string> in_sample = field.classes;
+  const char* const of = known.empty() ? " classes in all records" : " classes, as in that run";
   if (numbers) field.type = FieldType::kString, field.classes = std::move(known);
   DP_TRY_VOID(complete_classes(data, base_dir, run_dirs, loss, field));
   if (!field.positive.empty()) {
     facts.reason += str("; 1 means \"", printable(field.positive[0]), "\" and 0 all others");
   } else if (field.classes.size() != in_sample.size()) {
     facts.classes = uint32_t(field.classes.size());
-    facts.reason += str("; ", facts.classes, " classes in all records");
+    facts.reason += str("; ", facts.classes, of);
   } else if (field.classes.size() == 2 && field.classes != in_sample) {
     facts.reason += str("; by all records 1 means \"", printable(field.classes[1]), '"');
   }
