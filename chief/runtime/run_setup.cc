@@ -208,7 +208,7 @@ Error finished_without(const checkpoint::RunFile& run, const RunPlan& plan,
   const std::string file = changed_file(run, plan);
   return Error{
       ErrorCode::kConfig,
-      str("the run is finished, and its training data were others", file.empty() ? "" : ": ", file),
+      str("the run is finished, and was trained on other data", file.empty() ? "" : ": ", file),
       plan.job.run_dir,
       str("to train on these data, too, want more than its ", sealed_epochs,
           sealed_epochs == 1 ? " epoch" : " epochs",

@@ -135,7 +135,7 @@ TEST_CASE("a finished run refuses other data unless it is to train on them", "[i
   REQUIRE(run.program({"synth", "few.tsv", "--rows", "2500", "--seed", "2"}).status == 0);
   const Ended refused = train({"--epochs", "2"});
   CHECK(refused.status == 78);
-  CHECK(refused.err.find("the run is finished, and its training data were others") !=
+  CHECK(refused.err.find("the run is finished, and was trained on other data") !=
         std::string::npos);
   CHECK(refused.err.find("few.tsv has") != std::string::npos);
   CHECK(refused.err.find("--epochs N") != std::string::npos);

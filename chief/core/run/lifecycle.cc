@@ -164,7 +164,7 @@ void Lifecycle::on_shard_failed(Turn& turn, Member& member, const wire::ShardFai
   WorkEvent event = leasing_.on_failed(turn, member, failed, phases_.working());
   if (std::holds_alternative<Error>(event) && members_.several_processes()) {
     turn.notice(NoticeLevel::kWarning,
-                str("the next error, which ends the job, is of ", member.full_name()));
+                str("the next error, which ends the job, comes from ", member.full_name()));
   }
   handle(turn, std::move(event));
 }

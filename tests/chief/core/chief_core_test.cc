@@ -245,8 +245,9 @@ TEST_CASE("a worker that cannot work fails the job with its own error", "[chief]
   CHECK(sent<wire::Stop>(t.effects)[0].second.code == 78);
   const auto notices = all_of<Notice>(t.effects);
   REQUIRE_FALSE(notices.empty());
-  CHECK(notices.back().text == str("the next error, which ends the job, is of worker 0 (h, pid ",
-                                   worker_hello(0).pid, ")"));
+  CHECK(notices.back().text ==
+        str("the next error, which ends the job, comes from worker 0 (h, pid ", worker_hello(0).pid,
+            ")"));
 }
 
 TEST_CASE("an event line is valid JSON, whatever name a peer uses", "[chief][core]") {

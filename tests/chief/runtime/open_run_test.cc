@@ -104,7 +104,7 @@ TEST_CASE("data may change when all epochs are sealed, but not within an epoch",
   const auto finished = run.open(run.plan(1));  // no epoch is left to train
   REQUIRE_FALSE(finished);
   CHECK(finished.error().id == "DP-2112");
-  CHECK(finished.error().what.find("the run is finished, and its training data were others") == 0);
+  CHECK(finished.error().what.find("the run is finished, and was trained on other data") == 0);
   CHECK(finished.error().hint.find("its 1 epoch (--epochs N)") != std::string::npos);
   const RunPlan second = run.plan(3);
   const auto next = run.open(second);
