@@ -68,7 +68,8 @@ struct Evaluation {
   std::vector<RankingMetrics> slice_rankings;
   bool groups_dropped = false;  // too many records for gauc and ndcg (kGroupRecordsMax)
   uint64_t data = 0;            // hash of the evaluation data; 0: not known
-  bool trained_on = false;      // earlier epochs of the run have trained on some of its records
+  // Earlier epochs, or the run of a warm start, have trained on some of its records.
+  bool trained_on = false;
   int64_t wall_ns = 0;
 };
 

@@ -204,8 +204,8 @@ void print_result(const Job& job, const JobSummary& s, const std::optional<Linea
   if (kept == nullptr && !s.evaluations.empty()) page.row(no_record(s.evaluations.back()), kYellow);
   if (kept != nullptr && kept->trained_on)
     page.row(
-        "warning: earlier epochs of this run have trained on some of the evaluation data, because "
-        "eval.holdout was lower, so these metrics are better than those on other data",
+        "warning: earlier epochs, or the run of the warm start, have trained on some of the "
+        "evaluation data, so these metrics are better than those on other data",
         kYellow);
   constexpr uint64_t kFewRecords = 100;
   if (kept != nullptr && kept->counts.applied < kFewRecords)

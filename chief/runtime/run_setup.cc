@@ -390,6 +390,27 @@ bool trained_on_holdout(const checkpoint::Manifest& manifest, const ResumeState&
          (!resume.evaluations.empty() && resume.evaluations.back().trained_on);
 }
 
+/// Returns true if the run of a warm start has trained on records that `plan` evaluates.
+bool other_run_trained_on_them(Storage& storage, const RunPlan& plan) {
+  const std::string& other = plan.job.train.warm_start.run;
+  if (other.empty()) return false;
+  const auto newest = checkpoint::load_latest(storage, other, nullptr);
+  const auto run = checkpoint::read_run(storage, other);
+  if (!newest || !run) return false;
+  const auto was = job_from_toml(newest->job, other);
+  if (!was) return false;
+  // The records that a smaller share holds out are a part of those of a larger one.
+  const bool held_out = plan.job.eval.source.empty();
+  const double before = was->eval.source.empty() ? double(was->eval.holdout) : 0;
+  if (held_out && double(plan.job.eval.holdout) <= before) return false;
+  return std::ranges::any_of(
+      held_out ? plan.train_files : plan.eval_files, [&](const plan::FileInfo& file) {
+        return std::ranges::any_of(run->files, [&](const checkpoint::RunDataFile& known) {
+          return known.bytes == file.bytes && known.fingerprint == file.fingerprint;
+        });
+      });
+}
+
 /// Returns the configuration that follows from the plan and the options, without the run.
 ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
   const std::string& run_dir = plan.job.run_dir;
@@ -487,6 +508,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
     forget_damaged_best(storage, run_dir, *found.manifest, *config.resume, said);
     config.eval_trained_on = trained_on_holdout(*found.manifest, *config.resume, plan.job);
   }
+  if (train) config.eval_trained_on |= other_run_trained_on_them(storage, plan);
   if (!train && config.resume) {  // the results of training are not those of this pass
     config.resume->epochs.clear();
     config.resume->evaluations.clear();

@@ -86,6 +86,29 @@ TEST_CASE("a warm start begins with the best epoch, as eval does", "[integration
         Approx(folder.eval("runs/few", "test.tsv")).epsilon(1e-5));
 }
 
+TEST_CASE("a warm start warns of evaluation data that the other run has trained on",
+          "[integration]") {
+  const Folder folder;
+  folder.write_table("table.csv", false);
+  const auto train = [&](const char* run, const char* holdout, const char* from) {
+    std::vector<std::string> arguments = {"train", "table.csv", "--target", "y", "--epochs", "1"};
+    for (const std::string& setting :
+         {std::string("run_dir=") + run, std::string("eval.holdout=") + holdout,
+          std::string("train.warm_start.run=") + from})
+      if (!setting.ends_with('=')) arguments.insert(arguments.end(), {"--set", setting});
+    const Ended ended = folder.program(arguments);
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    return ended.out.find("or the run of the warm start, have trained on some") !=
+           std::string::npos;
+  };
+  CHECK_FALSE(train("all", "0", ""));
+  CHECK(train("after-all", "0.2", "all"));
+  CHECK_FALSE(train("most", "0.2", ""));
+  CHECK_FALSE(train("after-most", "0.2", "most"));
+  CHECK_FALSE(train("fewer", "0.1", "most"));
+}
+
 TEST_CASE("the steps of earlier runs add up over warm starts with slots, and survive a resume",
           "[integration]") {
   const Folder folder;

@@ -107,8 +107,9 @@ TEST_CASE("the summary does not call a kept epoch the best one if another epoch 
 TEST_CASE("the summary warns of evaluation data that were trained on", "[chief][report]") {
   Finish finish = trained();
   finish.summary.evaluations[0].trained_on = true;
-  CHECK_THAT(summary(finish),
-             Contains("warning: earlier epochs of this run have trained on some of the"));
+  CHECK_THAT(
+      summary(finish),
+      Contains("warning: earlier epochs, or the run of the warm start, have trained on some"));
 }
 
 TEST_CASE("the summary warns of a model that is worse than a constant", "[chief][report]") {
