@@ -205,31 +205,40 @@ def test_the_job_of_another_model_keeps_the_order_of_its_classes():
         dp.Model(job=job).fit(frame, np.where(x > 0.5, "common", "other"))
 
 
+def fit_labels(high, low, fields):
+    """Fits a job with these fields to labels that are `high` for large numbers. Returns the records, their labels and the model."""
+    x = np.random.default_rng(1).normal(size=900)
+    frame, y = pd.DataFrame({"x": x}), np.where(x > 0.5, high, low)
+    job = f"""[data]
+        source = "-"
+        {fields}
+        [model]
+        preset = "logistic_regression"
+        [train]
+        epochs = 20
+        batch_size = 64
+        """
+    model = dp.Model(job=job.replace("        ", "")).fit(frame, y)
+    assert (model.predict(frame) == y).mean() > 0.9
+    return frame, y, model
+
+
 @pytest.mark.parametrize("field", ['classes = ["b]", "a"]', "classes = [ 'b]', 'a' ]", 'classes = ["b]",\n  "a"]'])
 def test_the_classes_of_a_job_in_any_form_of_toml(field):
-    x = np.random.default_rng(1).normal(size=900)
-    frame, y = pd.DataFrame({"x": x}), np.where(x > 0.5, "a", "b]")
-    job = ('[data]\nsource = "-"\n[data.fields.x]\ndefault = 0\n[data.fields.label]\ntype = "string"\n' + field +
-           '\n[model]\npreset = "logistic_regression"\n[train]\nepochs = 20\nbatch_size = 64\n')
-    model = dp.Model(job=job).fit(frame, y)
+    frame, y, model = fit_labels("a", "b]", '[data.fields.x]\ndefault = 0\n[data.fields.label]\ntype = "string"\n' + field)
     assert model.classes.tolist() == ["b]", "a"]
-    assert (model.predict(frame) == y).mean() > 0.9
 
 
 @pytest.mark.parametrize("positive", ["common", "zrare"])
 def test_the_positive_label_of_a_job_is_the_second_class(positive):
-    x = np.random.default_rng(1).normal(size=900)
-    frame, y = pd.DataFrame({"x": x}), np.where(x > 0.5, "common", "zrare")
-    job = ('[data]\nsource = "-"\nfields.x = { default = 0 }\nfields.label = { type = "string", positive = ["' + positive +
-           '"] }\n[model]\npreset = "logistic_regression"\n[train]\nepochs = 20\nbatch_size = 64\n')
-    model = dp.Model(job=job).fit(frame, y)
+    fields = 'fields.x = { default = 0 }\nfields.label = { type = "string", positive = ["' + positive + '"] }'
+    frame, y, model = fit_labels("common", "zrare", fields)
     assert model.classes.tolist() == sorted(["common", "zrare"], key=lambda label: label == positive)
-    assert (model.predict(frame) == y).mean() > 0.9
     for _ in range(3):
         model.partial_fit(frame, y)
     assert (model.predict(frame) == y).mean() > 0.9
     with pytest.raises(ValueError, match="has `positive`, so y must have two labels"):
-        dp.Model(job=job).fit(frame, np.where(x > 0.5, "a", "b"))
+        dp.Model(job=model.job).fit(frame, np.where(frame.x > 0.5, "a", "b"))
 
 
 def test_labels_that_are_texts_stay_texts(tmp_path):
