@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "shared/base/version.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/run_file.h"
+#include "shared/env/io_error.h"
 #include "shared/job/job_file.h"
 #include "shared/model/graph.h"
 #include "shared/transport/endpoint.h"
@@ -23,9 +23,7 @@ Result<void> check_writable(const std::string& run_dir) {
   for (const std::string& folder : {run_dir + "/checkpoints", run_dir}) {
     if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
     if (errno == ENOENT) continue;  // it is made with the first checkpoint
-    return Error{ErrorCode::kPermission,
-                 str("this ps can't write checkpoints: ", std::strerror(errno)), folder,
-                 "give the user of this ps write access to the folder"};
+    return system_error("this ps can't write checkpoints", folder, errno, Intent::kCreate);
   }
   return {};
 }

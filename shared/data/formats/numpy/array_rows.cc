@@ -2,6 +2,7 @@
 // mapped, are read into one buffer.
 #include <algorithm>
 
+#include "shared/data/bytes/file.h"
 #include "shared/data/bytes/mapped_bytes.h"
 #include "shared/data/formats/format.h"
 #include "shared/data/formats/numpy/array_parser.h"
@@ -113,11 +114,7 @@ class ArrayWindows final : public WindowSource {
     return changed(source);
   }
   static Error changed(const SourceArray& source) {
-    return Error{ErrorCode::kBadData,
-                 str("the file changed after the job started (it is shorter now): ", source.where),
-                 source.where,
-                 "when it is complete, run the same command again; if that is refused, because an "
-                 "epoch has begun, restore the data or start a new run with --fresh"};
+    return changed_error(source.where, "it is shorter now");
   }
 
   const std::string path_;
