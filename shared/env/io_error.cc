@@ -43,7 +43,8 @@ std::string hint_of(int number, Intent intent) {
     case EMFILE:
       return "raise the limit of open files of this process: ulimit -n 4096";
     case ENFILE:
-      return "the machine has no more open files to give: close some, or raise fs.file-max";
+      return "the machine has reached its limit of open files: end other programs, or raise "
+             "fs.file-max";
     default:
       return "";
   }

@@ -54,8 +54,8 @@ void QueuedStream::run() {
     changed_.wait(lock, [this] { return closing_ || !queued_.empty(); });
     if (queued_.empty()) return;
     std::string text = std::exchange(queued_, {});
-    if (dropped_ > 0)
-      text += str("note: ", std::exchange(dropped_, 0), " lines were not read in time\n");
+    if (const uint64_t lines = std::exchange(dropped_, 0); lines > 0)
+      text += str("note: ", lines, lines == 1 ? " line was" : " lines were", " not read in time\n");
     writing_ = true;
     lock.unlock();
     write_all(text);
