@@ -22,7 +22,8 @@ from ._labels import (
 from ._progress import print_epochs
 from ._saved import check_storable, read_extras, write_extras
 from ._table import Table, rows_of, split, table_of, titles_of, with_titles
-from ._training import Callback, Trained, job_text, set_length, settings_of_weights, target_texts, threads_of, train, with_constant_rules
+from ._training import (Callback, Trained, job_text, set_length, settings_of_weights, target_texts, threads_of, train,
+                        with_constant_rules)
 from ._values import check_range, text_of, warn
 
 __all__ = ["Model"]
@@ -121,8 +122,8 @@ class Model:
                 parts of one of these. NaN and None are missing values. Memory is shared, not copied, where its layout
                 allows.
             y: array [rows]: numbers, or labels of any type; or the name of the column of X that is predicted.
-            sample_weight: array [rows] of weights of at least 0, not for a job with layers. Only their ratios matter: they are divided by the mean
-                of those above 0. Later calls of `partial_fit` divide by the same number.
+            sample_weight: array [rows] of weights of at least 0, not for a job with layers. Only their ratios matter: they
+                are divided by the mean of those above 0. Later calls of `partial_fit` divide by the same number.
             eval_set: (X, y), or a list with this pair, to evaluate after each epoch. Training stops when it no longer
                 improves, and the best epoch is kept.
             callbacks: called about twenty times a second with a Progress, by this thread. Training ends early, with
